@@ -10,8 +10,9 @@ COPY src src
 RUN pip install --no-deps --no-build-isolation . && pip uninstall --yes hatchling && tensorucb --version
 
 FROM python:3.12-slim
-# Compiled kernels are cached in the user's home, and campaigns in SQLite lie in /data.
-RUN useradd --uid 10001 --create-home tensorucb && install --directory --owner tensorucb /data
+# Compiled kernels are cached in the user's home, and campaigns in SQLite lie in /data. Both are made here, so that new
+# volumes on them belong to the user.
+RUN useradd --uid 10001 --create-home tensorucb && install --directory --owner tensorucb /data /home/tensorucb/.cache
 COPY --from=build /opt/tensorucb /opt/tensorucb
 ENV PATH=/opt/tensorucb/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     NUMBA_CACHE_DIR=/home/tensorucb/.cache/numba TENSORUCB_STORAGE=sqlite:////data/campaigns.db

@@ -8,8 +8,14 @@ PROJECT := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 
 .PHONY: demo test test-all test-portable coverage screenshots lint bench docs licences lock clean
 
-demo: $(VENV)/.base
+demo: $(VENV)/.compiled
 	$(BIN)/tensorucb demo $(ARGS)
+
+# Kernels are compiled for this machine's processor, once; a package cannot bring them along.
+$(VENV)/.compiled: $(VENV)/.base $(shell find src -name _kernels.py)
+	@echo "Compiling, once: half a minute."
+	@$(BIN)/tensorucb doctor --compile > /dev/null
+	@touch $@
 
 # Tests run on all cores; at most eight processes, since some of them start a database server of their own.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal

@@ -165,9 +165,9 @@ def _log(graph: Graph, rows: int) -> dict[str, object]:
             campaign.ask(products[number % 5], 1, shadow=rng.choice(graph.n_nodes, _CONTACTED, replace=False))
         log = _purchases(graph, products, start, rows)
         log.with_columns(pl.from_epoch(pl.col("time").cast(pl.Int64)).dt.to_string("iso:strict")).write_csv(path)
-        campaign.tell_log(log.head(100), unknown="skip")  # kernels are loaded on first use
+        campaign.tell_log(log.head(100))  # kernels are loaded on first use
         started = time.perf_counter()
-        report = campaign.tell_log(path, unknown="skip")
+        report = campaign.tell_log(path)
         ours = time.perf_counter() - started
         campaign.disconnect()
         plain, started = plain_database(folder), time.perf_counter()
@@ -223,7 +223,7 @@ def _logged(campaign: Campaign, rounds: int) -> None:
             columns = (told[name].to_numpy().astype(np.int64) for name in ("source", "target"))
             seq = session.append_event(number, "told", at, {"id": identifier, "late": 0}, 0.0)
             times, nobody = np.full(told.height, np.nan), [None] * told.height
-            rows = EdgeResponses(*columns, told["outcome"].to_numpy().astype(np.float64), times, nobody)
+            rows = EdgeResponses(*columns, told["outcome"].to_numpy().astype(np.float64), times, nobody, times)
             session.add_edge_responses(number, at, rows, seq)
             seq = session.append_event(number, "closed", at, {"id": identifier}, 0.0)
             entry = {"number": at, "id": identifier, "revision": seq, "context": context, "gains": np.zeros(2)}

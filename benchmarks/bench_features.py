@@ -1,4 +1,4 @@
-"""Original files into data sets, eigenmap, topics and the past, against plain Python, SciPy and scikit-learn."""
+"""Files into data sets, eigenmap, topics and the past, against plain Python, SciPy and scikit-learn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from tensorucb.data import ActionLog, Dataset, flixster_like, make_sandbox, read_dataset
-from tensorucb.features import eigenmap, topic_mixtures
+from tensorucb.features import TopicModel, eigenmap
 from tensorucb.features._users import _count_past
 from tensorucb.graph import Graph
 
@@ -37,33 +37,27 @@ def _row(what: str, ours: float, reference: float | None) -> dict[str, object]:
     return {"room": "features", "what": what, "ours": ours, "reference": reference, "ratio": ratio, "unit": "s CPU"}
 
 
-def _write_digg(folder: Path, n: int) -> None:
+def _write_votes(folder: Path, n: int) -> None:
     rng = np.random.default_rng(0)
     users = max(n // 20, 50)
-    votes = {"t": rng.integers(10**9, 2 * 10**9, n), "u": rng.integers(0, users, n), "s": rng.integers(0, 3500, n)}
-    friends = {
-        "m": rng.integers(0, 2, n // 2),
-        "d": rng.integers(10**9, 2 * 10**9, n // 2),
-        "u": rng.integers(0, users, n // 2),
-        "f": rng.integers(0, users, n // 2),
-    }
-    for name, columns in (("digg_votes1.csv", votes), ("digg_friends.csv", friends)):
-        pl.DataFrame(columns).write_csv(folder / name, include_header=False, quote_style="always")
+    times = rng.integers(10**9, 2 * 10**9, n)
+    votes = {"timestamp": times, "user": rng.integers(0, users, n), "item": rng.integers(0, 3500, n)}
+    links = {"source": rng.integers(0, users, n // 2), "target": rng.integers(0, users, n // 2)}
+    for name, columns in (("actions.csv", votes), ("edges.csv", links)):
+        pl.DataFrame(columns).write_csv(folder / name, quote_style="always")
 
 
 def _plain_python(folder: Path) -> tuple[set[tuple[int, int]], dict[tuple[int, int], int]]:
     """The same edges and first votes with the csv module, sets and dictionaries."""
     edges: set[tuple[int, int]] = set()
-    with (folder / "digg_friends.csv").open() as file:
-        for mutual, _, user, friend in csv.reader(file):
-            if user != friend:
-                edges.add((int(friend), int(user)))
-                if mutual == "1":
-                    edges.add((int(user), int(friend)))
+    with (folder / "edges.csv").open() as file:
+        for source, target in [*csv.reader(file)][1:]:
+            if source != target:
+                edges.add((int(source), int(target)))
     known = {end for edge in edges for end in edge}
     first: dict[tuple[int, int], int] = {}
-    with (folder / "digg_votes1.csv").open() as file:
-        for moment, user, story in csv.reader(file):
+    with (folder / "actions.csv").open() as file:
+        for moment, user, story in [*csv.reader(file)][1:]:
             key = (int(user), int(story))
             if key[0] in known and int(moment) < first.get(key, 2**62):
                 first[key] = int(moment)
@@ -88,10 +82,10 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     n = 100_000 if quick else 1_000_000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        _write_digg(folder, n)
+        _write_votes(folder, n)
         read_dataset(folder)
         ours, plain = _seconds(lambda: read_dataset(folder)), _seconds(lambda: _plain_python(folder), 1)
-    rows.append(_row(f"read Digg's files, {n:,} votes and {n // 2:,} links", ours, plain))
+    rows.append(_row(f"read two files, {n:,} votes and {n // 2:,} links", ours, plain))
     made = flixster_like(0.1 if quick else 1.0, rng=0)
     label = f"{made.graph.n_nodes:,} users / {made.graph.n_edges:,} edges"
     ours, plain = _seconds(lambda: eigenmap(made.graph, 10)), _seconds(lambda: _plain_eigsh(made.graph, 10), 1)
@@ -99,8 +93,9 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     data = _large_log(0.1 if quick else 1.0)
     log, n = data.log, data.graph.n_nodes
     label = f"{log.n_items:,} items, {log.n_actions:,} actions"
-    topic_mixtures(log, 2, held_out=[0], n_nodes=n)
-    ours, plain = _seconds(lambda: topic_mixtures(log, 10, n_nodes=n)), _seconds(lambda: lda_mixtures(log, 10, n, 0), 1)
+    TopicModel.fit(log, [0], n_topics=2, n_nodes=n).transform(log)
+    ours = _seconds(lambda: TopicModel.fit(log, n_nodes=n).transform(log))
+    plain = _seconds(lambda: lda_mixtures(log, 10, n, 0), 1)
     rows.append(_row(f"topics, 10 of them, {label}", ours, plain))
     mixtures, items = np.full((log.n_items, 10), 0.1), np.arange(0, log.n_items, 50)
     few = np.isin(log.items, items)

@@ -27,7 +27,7 @@ def _batch(size: int, event_ids: bool, first: int = 0) -> EdgeResponses:
     targets = np.arange(first, first + size)
     names = [f"event-{i:09d}" for i in rng.permutation(targets)] if event_ids else [None] * size
     outcomes = (rng.random(size) < 0.1).astype(float)
-    return EdgeResponses(targets % 50, targets, outcomes, rng.random(size), names)
+    return EdgeResponses(targets % 50, targets, outcomes, rng.random(size), names, np.full(size, np.nan))
 
 
 def _plain(path: Path) -> sqlite3.Connection:

@@ -1,7 +1,7 @@
 """The hot paths of a user, each timed beside a reference in the same process; several rooms run them.
 
 A reference is a plain program for the same task (NumPy, ``sqlite3``, our own TIM+), or another library (CyNetDiff,
-ndlib, MABWiser, river) where the extra ``bench`` is installed.
+ndlib, MABWiser, river, bayesianbandits) where the extra ``bench`` is installed.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _LIBRARIES = {
     "ndlib": "ndlib.models.epidemics",
     "MABWiser": "mabwiser.mab",
     "river": "river.linear_model",
+    "bayesianbandits": "bayesianbandits",
 }
 
 
@@ -339,7 +340,7 @@ def _library_learners(width: int) -> dict[str, tuple[float, float]]:
     """For each library that learns from contexts, rows of this width scored and learned per CPU second."""
     rng = np.random.default_rng(0)
     contexts, outcomes = rng.normal(size=(_ROWS, width)), rng.integers(0, 2, _ROWS)
-    learners = {"river": _river, "MABWiser": _mabwiser}
+    learners = {"river": _river, "MABWiser": _mabwiser, "bayesianbandits": _bayesianbandits}
     calls = [learn(contexts, outcomes) for name, learn in learners.items() if _loads(name)]
     return {label: (_ROWS / cpu(score, 1), _ROWS / cpu(learn, 1)) for label, score, learn in calls}
 
@@ -368,3 +369,16 @@ def _mabwiser(contexts: Any, outcomes: Any) -> tuple[str, Callable[[], object], 
         model.partial_fit(decisions, outcomes, contexts)
 
     return "MABWiser, LinUCB", lambda: model.predict_expectations(contexts), learn
+
+
+def _bayesianbandits(contexts: Any, outcomes: Any) -> tuple[str, Callable[[], object], Callable[[], object]]:
+    from bayesianbandits import Arm, BayesianGLM, ContextualAgent, UpperConfidenceBound
+
+    arm = Arm(0, learner=BayesianGLM(alpha=1.0, link="logit"))
+    agent = ContextualAgent([arm], UpperConfidenceBound(), random_seed=0)
+    agent.update(contexts, outcomes)
+
+    def learn() -> None:
+        agent.select_for_update(0).update(contexts, outcomes)
+
+    return "bayesianbandits, logistic", lambda: agent.pull(contexts), learn

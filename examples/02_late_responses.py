@@ -62,7 +62,7 @@ for number, (ask, _) in enumerate(asks):
 
 for (ask, _), told in zip(asks, events, strict=True):
     orderly.tell(ask.id, told)
-    orderly.close(ask.id)
+    orderly.close(ask, early=True)
 
 # %%
 # The messy one hears half of it, in reverse and twice. Then the week ends, and its rounds close by themselves.
@@ -105,8 +105,8 @@ beliefs = (
 beliefs
 
 # %%
-# A contradiction is reported with both values, and the first one stands. A row that names somebody unknown refuses its
-# whole batch.
+# A contradiction is reported with both values, and the first one stands. A row that names somebody unknown is left out;
+# a batch of which more than half cannot be used is refused.
 
 round_id, source = asks[0][1].id, asks[0][1].seeds[0]
 target = graph.ids[graph.targets[graph.out_edges(graph.rows([source]))[0]]].item()

@@ -66,7 +66,7 @@ for number in range(20):
     reached[graph.targets[graph.out_edges(graph.rows(ask.contacted))]] = True
     buys = rng.random(graph.n_nodes) < np.where(reached, 0.15, 0.05)
     campaign.tell(ask.id, [{"user": user, "time": now + 3600} for user in graph.ids[buys].tolist()])
-    campaign.close(ask.id)
+    campaign.close(ask, early=True)
     lift = campaign.lift()
     found.append({"round": number + 1, "low": lift.low, "difference": lift.difference, "high": lift.high})
 print(

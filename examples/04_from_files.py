@@ -53,8 +53,8 @@ seeds
 # %%
 # All purchases since then, whatever they are about. Those that belong to the round are found by product and time.
 
-print(campaign.tell_log(folder / "purchases-later.csv", unknown="skip"))
-campaign.close(ask.id)
+print(campaign.tell_log(folder / "purchases-later.csv"))
+campaign.close(ask, early=True)
 progress = campaign.progress()
 print(progress)
 

@@ -67,9 +67,9 @@ print(ask.explain(wanted[0]).text)
 # A file goes as it is, a frame as Parquet. What is told twice counts once.
 
 later = folder / "purchases-later.csv"
-print(campaign.tell_log(later, unknown="skip"))
-print(campaign.tell_log(pl.read_csv(later), unknown="skip"))
-campaign.close(ask.id)
+print(campaign.tell_log(later))
+print(campaign.tell_log(pl.read_csv(later)))
+campaign.close(ask, early=True)
 print(campaign.progress())
 
 # %%

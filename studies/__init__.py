@@ -7,7 +7,8 @@ Run them from the root of the repository, with the data sets of docs/reference/d
 - ``python -m studies.ablation``, ``studies.exploration``, ``studies.modes`` for docs/model.md
 - ``python -m studies.paper_form``, ``studies.ceilings`` and ``studies.influence_rank`` for docs/results.md,
   ``python -m studies.premises`` for docs/mathematics.md
-- ``python -m studies.lift`` for docs/howto/progress-and-lift.md, ``python -m studies.drift`` for docs/howto/drift.md
+- ``python -m studies.lift`` for docs/howto/progress-and-lift.md, ``python -m studies.drift`` for docs/howto/drift.md,
+  ``python -m studies.fatigue`` for docs/howto/people.md
 
 `studies.worlds` has their worlds by name, replayed logs among them, and `studies.changed_worlds` worlds that are not as
 the model has them.

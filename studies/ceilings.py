@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from studies import DATA
 from studies.paper_form import with_both_features
-from tensorucb.experiments import Environment, scaled_regret
+from tensorucb.experiments import Environment, round_regret
 
 F64 = NDArray[np.float64]
 Beliefs = Callable[[int], F64]
@@ -69,12 +69,12 @@ def source_means(world: Environment, P: F64) -> F64:
 
 
 def mean_regret(world: Environment, beliefs: Beliefs) -> float:
-    """Mean scaled regret over the products of the world's rounds, if the oracle believes this."""
+    """Mean regret over the products of the world's rounds, if the oracle believes this."""
     oracle = world.oracle(np.random.default_rng(0))
     regrets = []
     for place, row in enumerate(world.product_rows.tolist()):
         seeds = oracle(np.clip(beliefs(place), 0.0, 1.0), world.settings.k)
-        regrets.append(scaled_regret(world.optimum(row).spread, world.evaluate(row, seeds)))
+        regrets.append(round_regret(world.optimum(row).spread, world.evaluate(row, seeds)))
     return float(np.mean(regrets))
 
 

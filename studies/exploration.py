@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studies.worlds import DATA, run_number, world
-from tensorucb.experiments import Environment, cold_start, run_policy
+from tensorucb.experiments import Environment, WorldWithNewcomers, run_policy
 from tensorucb.features import UserProfile
 from tensorucb.policies import TensorUCB
 
@@ -123,8 +123,8 @@ def regret(
     policy, run = TensorUCB(**condition.policy, **CHOICES[choice]), run_number(condition.world, draw)
     if condition.newcomers:
         half = max(1, rounds // 2)
-        found = cold_start(place, {choice: policy}, rounds_before=half, rounds_after=half, runs=1, seed=run)
-        return float(found[choice].regret.mean())
+        late = WorldWithNewcomers(place, arrival=half)
+        return float(run_policy(late, policy, rounds=2 * half, seed=run).regret[half:].mean())
     return float(run_policy(place, policy, rounds=rounds, run=run).regret.mean())
 
 

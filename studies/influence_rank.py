@@ -85,7 +85,7 @@ def chart(name: str, exact: Mapping[int, float], regrets: Mapping[str, list[list
         curves,
         x=RANKS,
         x_title="Rank",
-        y_title="Scaled regret, mean of all rounds",
+        y_title="Regret, mean of all rounds (users)",
         title=f"The rank of influence in {name}",
         subtitle=[
             f"The truth: effects of sources alone (rank 0) have {exact[0]:.1f}; a source × product part adds the rest.",

@@ -8,7 +8,7 @@ are drawn with probabilities proportional to their numbers of followers, so that
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studies import DATA
+from tensorucb.campaign import LiftPlan
 from tensorucb.campaign._lift import Draw, Lift, compare_arms, draw_of
+from tensorucb.campaign._lift_plan import Past, plan_from
 from tensorucb.data import Dataset, generate_dataset, read_dataset
 
 HOLD_OUTS = (0.2, 0.3, 0.5)
 PLANTED = (0.02, 0.05)
+PLANS = ((20, 0.2, 0.01), (20, 0.2, 0.02), (20, 0.2, 0.04), (5, 0.3, 0.03), (10, 0.5, 0.02), (40, 0.2, 0.01))
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,46 @@ def study(dataset: Dataset, *, campaigns: int, rounds: int, k: int, share: float
     return Row(tuple(found), tuple(truth))
 
 
+@dataclass(frozen=True)
+class Promise:
+    """What a plan promises, and how many of the campaigns that follow it show the effect."""
+
+    plan: LiftPlan
+    shown: float
+    campaigns: int
+
+    def cells(self) -> list[str]:
+        """Columns of the table."""
+        error = np.sqrt(self.shown * (1.0 - self.shown) / self.campaigns)
+        return [f"{100 * self.plan.effect:.1f}", f"{self.plan.power:.0%}", f"{self.shown:.0%} ± {error:.0%}"]
+
+
+def promised(
+    dataset: Dataset, *, campaigns: int, rounds: int, k: int, share: float, effect: float, seed: int, pilot: int = 500
+) -> Promise:
+    """Plan by rounds of the same log without an effect, then plant it in campaigns."""
+    before, _ = play(dataset, np.random.default_rng([seed, 1]), rounds=pilot, k=k, share=share)
+    past = Past(
+        np.concatenate([draw.followers for draw in before]),
+        np.concatenate([draw.responders for draw in before]),
+        np.arange(0, k * pilot + 1, k),
+    )
+    plan = plan_from(past, users=k, holdout=share, rounds=rounds, effect=effect, power=0.8)
+    found = study(dataset, campaigns=campaigns, rounds=rounds, k=k, share=share, effect=effect, seed=seed).found
+    return Promise(plan, float(np.mean([lift.low > 0.0 for lift in found])), campaigns)
+
+
+def print_promises(worlds: Mapping[str, Callable[[], Dataset]], campaigns: int, k: int, seed: int) -> None:
+    """The table of plans."""
+    print("| log | rounds | hold-out | effect | promised | shown |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, load in worlds.items():
+        dataset = load()
+        for rounds, share, effect in PLANS:
+            found = promised(dataset, campaigns=campaigns, rounds=rounds, k=k, share=share, effect=effect, seed=seed)
+            print(f"| {name} | {rounds} | {100 * share:.0f} % | {' | '.join(found.cells())} |", flush=True)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -106,11 +149,15 @@ def main() -> None:
     parser.add_argument("-k", type=int, default=10, help="users chosen in a round")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--plans", action="store_true", help="compare what plans promise with what campaigns show")
     options = parser.parse_args()
     worlds: dict[str, Callable[[], Dataset]] = {
         "christianity": lambda: read_dataset(options.data / "christianity"),
         "generated": lambda: generate_dataset("digg_like", scale=0.3, rng=0),
     }
+    if options.plans:
+        print_promises(worlds, options.campaigns, options.k, options.seed)
+        return
     print("| log | rounds | hold-out | effect | error of `difference` ± s.e. | 90 % interval covers | width | not 0 |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name, load in worlds.items():

@@ -93,7 +93,7 @@ class Runs:
         self._kept = {_key(entry): entry["regret"] for entry in entries}
 
     def regret(self, world: Environment, make: Callable[[], Policy], *, rounds: int, **about: Any) -> float:
-        """Mean scaled regret of one run, ``about`` says which one; read or played."""
+        """Mean regret of one run, ``about`` says which one; read or played."""
         entry = {**about, "rounds": rounds}
         if _key(entry) not in self._kept:
             regret = float(run_policy(world, make(), rounds=rounds, run=about["run"]).regret.mean())

@@ -16,7 +16,7 @@ import numpy as np
 
 from studies import DATA
 from studies.paper_form import with_both_features
-from tensorucb.experiments import Environment, scaled_regret
+from tensorucb.experiments import Environment, round_regret
 from tensorucb.policies import FixedPointWarning, PaperTensorUCB, TensorUCB
 
 
@@ -35,7 +35,7 @@ def premises(policy: PaperTensorUCB, world: Environment, rounds: int, scale: flo
         seeds = policy.choose(z, world.settings.k, oracle)
         edges, outcomes = world.observe(product, seeds, seed=0, run=0, round_number=t)
         policy.update(z, edges, outcomes)
-        regrets.append(scaled_regret(world.optimum(product).spread, world.evaluate(product, seeds)))
+        regrets.append(round_regret(world.optimum(product).spread, world.evaluate(product, seeds)))
         updates.append(edges.size)
         arrays = policy.state().arrays
         ends = world.graph.sources[edges], world.graph.targets[edges]

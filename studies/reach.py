@@ -1,19 +1,24 @@
 """Does the interval of expected reach hold what it says? Campaigns on logs and generated worlds, round by round.
 
     python -m studies.reach [--data DIR] [--runs 3] [--rounds 100] [--policy TensorUCB]
-        [--objective direct] [--only WORLD]
+        [--objective direct] [--only WORLD] [--tuning]
 
 A log is replayed (`ReplayedLog`): an edge i → j responds to an item if i was contacted and j acted on it. Every fifth
-item describes users and is never asked about; rounds draw from the items with a number of 3 or 4 modulo 5. Generated
-worlds answer by their truth. In every third round only users never contacted before may be chosen.
+item describes users and is never asked about; rounds draw from the items with a number of 3 or 4 modulo 5. Decisions
+about the model are made on those with 1 or 2 (``--tuning``). Generated worlds answer by their truth. In every third
+round only users never contacted before may be chosen.
+
+Of a log it also says how narrow an honest interval could be: an oracle knows who responds to each item, but not which
+item comes. Its intervals, the shortest and the central one, hold 90 % of the items' responders to the round's seeds.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,13 +27,16 @@ import numpy as np
 import tensorucb as tu
 from studies import DATA
 from tensorucb import policies
-from tensorucb.data import digg_like, make_sandbox, read_dataset
+from tensorucb.arrays import I64
+from tensorucb.data import Dataset, digg_like, make_sandbox, read_dataset
 from tensorucb.experiments import Environment, WorldSettings, replay_from_dataset
 
 LOGS = ("digg_core", "christianity", "foursquare_kualalumpur")
 WORLDS = (*LOGS, "sandbox", "digg_like")
 SIZES = (10, 5, 20)  # seeds per round, by run
 SEED = 3
+JUDGED, TUNED = (3, 4), (1, 2)  # numbers of items modulo 5
+LEVEL = 0.9
 Objective = Literal["direct", "cascade"]
 Feedback = Literal["one_hop", "cascade"]
 
@@ -42,6 +50,7 @@ class Played:
     untried: float
     reach: tu.campaign.Reach
     observed: int
+    seeds: I64
 
     @property
     def covered(self) -> bool:
@@ -49,20 +58,45 @@ class Played:
         return self.reach.low <= self.observed <= self.reach.high
 
 
-def world(name: str, run: int, data: Path, objective: Objective = "direct") -> Environment:
+def world(
+    name: str, run: int, data: Path, objective: Objective = "direct", items: tuple[int, ...] = JUDGED
+) -> Environment:
     """A world by name; generated ones differ from run to run."""
     if name in LOGS:
-        return log_world(data / name)
+        return log_world(data / name, items)
     box = make_sandbox(rng=100 + run) if name == "sandbox" else digg_like(0.3, 100 + run, product_effect=3.0)
     feedback: Feedback = "one_hop" if objective == "direct" else "cascade"
     return Environment.from_sandbox(box, settings=WorldSettings(feedback=feedback), name=name)
 
 
 @cache
-def log_world(path: Path) -> Environment:
-    """A log that answers itself."""
-    found = replay_from_dataset(read_dataset(path))
-    return found.with_product_rows(found.product_rows[found.product_rows % 5 >= 3])
+def dataset(path: Path) -> Dataset:
+    """A network and its log."""
+    return read_dataset(path)
+
+
+@cache
+def log_world(path: Path, items: tuple[int, ...]) -> Environment:
+    """A log that answers itself, for items with these numbers modulo 5."""
+    found = replay_from_dataset(dataset(path))
+    return found.with_product_rows(found.product_rows[np.isin(found.product_rows % 5, items)])
+
+
+def oracle_widths(data: Dataset, items: I64, seeds: I64) -> tuple[float, float]:
+    """Widths, in units of the mean, of intervals with 90 % of the items' responders to these seeds.
+
+    The shortest one, and the central one, which leaves out as many items above as below.
+    """
+    follows = np.zeros(data.graph.n_nodes, dtype=np.bool_)
+    follows[data.graph.targets[data.graph.out_edges(seeds)]] = True
+    follows[seeds] = False
+    responding = np.repeat(np.arange(data.log.n_items), np.diff(data.log.item_offsets))[follows[data.log.users]]
+    counts = np.sort(np.bincount(responding, minlength=data.log.n_items)[items])
+    held = math.ceil(LEVEL * counts.size)
+    shortest = (counts[held - 1 :] - counts[: counts.size - held + 1]).min()
+    low, high = np.quantile(counts, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
+    mean = max(counts.mean(), 0.5)
+    return float(shortest / mean), float((high - low) / mean)
 
 
 def play(
@@ -86,19 +120,23 @@ def play(
         observed = np.setdiff1d(graph.targets[responding], rows).size
         untried = np.mean([seed not in contacted for seed in ask.seeds])
         contacted.update(ask.seeds)
-        yield Played(name, number, float(untried), ask.reach, int(observed))
+        yield Played(name, number, float(untried), ask.reach, int(observed), rows)
 
 
-def cell(rounds: list[Played]) -> str:
-    """Coverage, the median width in units of the mean, and how many rounds."""
+def cell(rounds: list[Played], oracle: Callable[[I64], tuple[float, float]] | None) -> str:
+    """Coverage, the median width in units of the mean (and those of an oracle), and how many rounds."""
     if not rounds:
         return "–"
+    known = ""
+    if oracle is not None:
+        shortest, central = np.median([oracle(entry.seeds) for entry in rounds], axis=0)
+        known = f" [{shortest:.1f}, {central:.1f}]"
     covered = np.mean([entry.covered for entry in rounds])
     width = np.median([(entry.reach.high - entry.reach.low) / max(entry.reach.mean, 0.5) for entry in rounds])
-    return f"{covered:.0%}, {width:.1f} ({len(rounds)})"
+    return f"{covered:.0%}, {width:.1f}{known} ({len(rounds)})"
 
 
-def line(name: str, rounds: list[Played]) -> str:
+def line(name: str, rounds: list[Played], oracle: Callable[[I64], tuple[float, float]] | None = None) -> str:
     """A row of the table."""
     mean = np.mean([entry.reach.mean for entry in rounds])
     observed = np.mean([entry.observed for entry in rounds])
@@ -112,7 +150,8 @@ def line(name: str, rounds: list[Played]) -> str:
         [entry for entry in rounds if entry.untried < 0.5],
         [entry for entry in rounds if entry.untried >= 0.5],
     )
-    return " | ".join([f"| {name}", f"{mean:.1f} / {observed:.1f}", median, *map(cell, parts)]) + " |"
+    cells = [cell(part, oracle) for part in parts]
+    return " | ".join([f"| {name}", f"{mean:.1f} / {observed:.1f}", median, *cells]) + " |"
 
 
 def main() -> None:
@@ -124,7 +163,9 @@ def main() -> None:
     parser.add_argument("--policy", default="TensorUCB")
     parser.add_argument("--objective", choices=("direct", "cascade"), default="direct")
     parser.add_argument("--only", choices=WORLDS, action="append")
+    parser.add_argument("--tuning", action="store_true", help="the items on which decisions are made")
     given = parser.parse_args()
+    items = TUNED if given.tuning else JUDGED
     columns = ("world", "forecast / observed", "median of the ratio", "all", "rounds 1–5", "6–20", "later")
     print(" | ".join(["", *columns, "mostly tried", "mostly untried", ""]).strip())
     print("| --- " * (len(columns) + 2) + "|")
@@ -133,9 +174,12 @@ def main() -> None:
         rounds: list[Played] = []
         for run in range(given.runs):
             policy = getattr(policies, given.policy)()
-            place = world(name, run, given.data, given.objective)
+            place = world(name, run, given.data, given.objective, items)
             rounds += play(name, place, policy, SIZES[run % len(SIZES)], given.rounds, run, given.objective)
-        print(line(name, rounds), flush=True)
+        oracle = None
+        if name in LOGS:
+            oracle = partial(oracle_widths, dataset(given.data / name), place.product_rows)
+        print(line(name, rounds, oracle), flush=True)
 
 
 if __name__ == "__main__":

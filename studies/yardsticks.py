@@ -229,7 +229,7 @@ def table(cell: Cell, found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """One world as rows: reach, its difference to ours with a standard error, % of the best possible, regret."""
     ours = np.array([entry["reach"] for entry in found["TensorUCB"]])
     yield f"\n**{cell.group}: {cell.name}** ({ours.size} runs of {cell.rounds} rounds)\n"
-    yield "| policy | reach | minus TensorUCB | % of best | first 20 | last 20 | scaled regret |"
+    yield "| policy | reach | minus TensorUCB | % of best | first 20 | last 20 | regret |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     for label, entries in sorted(found.items(), key=lambda pair: -np.mean([entry["reach"] for entry in pair[1]])):
         reach = np.array([entry["reach"] for entry in entries])

@@ -7,5 +7,7 @@ from typing import Literal
 Objective = Literal["cascade", "direct"]
 Algorithm = Literal["opim", "tim"]
 Credit = Literal["any", "last", "shared"]
+Metric = Literal["responders", "value"]
+"""What a campaign decides by: how many users respond, or what their responses are worth."""
 Model = Literal["ic", "lt"]
 """Independent cascades, or linear thresholds."""

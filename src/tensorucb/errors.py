@@ -10,6 +10,7 @@
     ├── ServiceError                     a service that refuses, fails or does not answer
     ├── MemoryLimitError (MemoryError)   work that needs more memory than is free
     ├── StateError (RuntimeError)        a call at the wrong time, such as ``score`` before ``bind``
+    │   └── EarlyCloseError              a round to be closed long before its responses are in
     └── MissingExtraError (ImportError)  an optional dependency that is not installed
 
 Every message says what was wrong, what came, and what to do. An error keeps these parts (``argument``, ``wanted``,
@@ -24,6 +25,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 __all__ = [
+    "EarlyCloseError",
     "EngineError",
     "FileFormatError",
     "InputError",
@@ -190,7 +192,7 @@ class FileFormatError(TensorUCBError):
 
 
 class StoreError(TensorUCBError):
-    """A database that is full, locked, read-only, of a newer release, or out of reach.
+    """A database that is full, locked, read-only, of another version, or out of reach.
 
     Examples
     --------
@@ -252,6 +254,23 @@ class StateError(TensorUCBError, RuntimeError):
     >>> tu.TensorUCB().score([1.0, 0.0])
     Traceback (most recent call last):
     tensorucb.errors.StateError: TensorUCB is not bound to a graph yet. Call bind(graph, users, rng) first.
+    """
+
+
+class EarlyCloseError(StateError):
+    """A round to be closed long before its responses are in; ``early`` says that it is meant.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann"], ["bob"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, window="14d", storage="memory://")
+    >>> ask = campaign.ask(k=1)
+    >>> try:
+    ...     campaign.close(ask)
+    ... except tu.errors.EarlyCloseError:
+    ...     print(campaign.close(ask, early=True).status)
+    closed
     """
 
 

@@ -5,6 +5,7 @@ A state file is one NumPy archive with a JSON header and a checksum over all of 
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import io
 import json
@@ -13,9 +14,10 @@ import os
 import secrets
 import shutil
 import sys
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,6 +32,7 @@ from tensorucb.errors import FileFormatError, InputError
 FORMULA = r"^('*[=+\-@\t\r])"
 _HEADER = "__header__"
 _VERSION = 1
+_YOUNG = 1.0  # seconds; between making a file and locking it
 
 
 def cache_directory() -> Path | None:
@@ -40,13 +43,19 @@ def cache_directory() -> Path | None:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that appears under ``path`` only once it is complete and on disk."""
+    """A binary file that appears under ``path`` only once it is complete and on disk.
+
+    After an error nothing is left; what a killed process left is cleared by the next one that writes there.
+    """
     target = check_path("path", path)
     target.parent.mkdir(parents=True, exist_ok=True)
+    _clear_abandoned(target)
     # Not by tempfile, whose files are private to their owner.
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with part.open("xb") as file:
+            with suppress(OSError):  # some network file systems have no locks
+                _lock(file.fileno())
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -54,6 +63,18 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _clear_abandoned(target: Path) -> None:
+    """Remove what `atomic_write` left beside a file when its process was killed: old enough, and locked by nobody."""
+    for part in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}"):
+        with suppress(OSError):
+            if time.time() - part.stat().st_mtime < _YOUNG:
+                continue
+            if sys.platform != "win32":  # there no file can be deleted that somebody has open
+                with part.open("rb") as file:
+                    _lock(file.fileno())
+            part.unlink()
 
 
 @contextmanager
@@ -90,14 +111,7 @@ def _alone(folder: Path) -> Iterator[None]:
         handle = os.open(folder, os.O_RDONLY)
     try:
         try:
-            if sys.platform == "win32":
-                import msvcrt
-
-                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-            else:
-                import fcntl
-
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(handle)
         except OSError:
             raise InputError(
                 f"somebody else is writing to {str(folder.parent)!r}; wait, or name another directory."
@@ -105,6 +119,18 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _lock(handle: int) -> None:
+    """Lock a file or folder until it is closed; an OSError if somebody else has locked it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _publish(folder: Path, target: Path, last: str) -> None:

@@ -7,11 +7,12 @@ import re
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.checks import LARGEST, array_of, check_number, is_real, plain, refusal, shown
+from tensorucb.checks import LARGEST, array_of, check_number, check_text, is_real, plain, refusal, shown
 from tensorucb.errors import InputError
 
 Duration = timedelta | str
@@ -139,6 +140,16 @@ def _seconds_of_many(values: list[Any]) -> NDArray[np.float64]:
     for at in np.flatnonzero(np.isnan(found)).tolist():
         found[at] = unix_seconds(values[at])
     return found
+
+
+def check_zone(name: str, value: Any) -> str:
+    """The name of a time zone, such as Europe/Berlin."""
+    zone = check_text(name, value)
+    try:
+        ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        raise refusal(name, "the name of a time zone, such as 'UTC' or 'Europe/Berlin'", value) from None
+    return zone
 
 
 def is_moment(seconds: Any) -> Any:

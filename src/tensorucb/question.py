@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, get_args
 
-from tensorucb.choices import Credit, Objective
+from tensorucb.choices import Credit, Metric, Objective
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OBJECTIVES = get_args(Objective)
 CREDITS = get_args(Credit)
+METRICS = get_args(Metric)
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Argument:
 
     ``kind`` is how a value is read (``campaign/_question.py``), ``words`` are those of a choice, and ``zero`` says
     whether 0 or an empty list is a value, which means the same as none. A campaign may keep a default of an argument
-    that is ``stored``, and always has a value of one that is a ``setting``. All but ``request_id`` are ``compared``
-    when a request comes again.
+    that is ``stored``, and always has a value of one that is a ``setting``. All but ``request_id`` and
+    ``proposal`` are ``compared`` when a request comes again.
     """
 
     kind: str
@@ -62,10 +63,13 @@ class Question:
     k: int | None = argument("count", "How many users.")
     strategies: Catalogue | None = argument("strategies", "Choose among these strategies.")
     per_user: bool = argument("flag", "Whether each user gets the best strategy for them.", default=False)
-    exclude: I64 | None = argument("users", "Who must not be chosen, such as opt-outs.", zero=True)
+    exclude: I64 | None = argument("users", "Who must not be chosen in this round.", zero=True)
     candidates: I64 | None = argument("users", "The only users who may be chosen.")
     must_include: I64 | None = argument("users", "Who has to be chosen.", zero=True)
     cooldown: float | None = argument("span", "Leave out users contacted less than this long ago.", zero=True)
+    audience_rest: float | None = argument(
+        "span", "Leave out users most of whose followers were addressed less than this long ago.", zero=True
+    )
     costs: NDArray[np.float64] | None = argument("costs", "What each user costs in this round.", stored=False)
     budget: float | None = argument("number", "The most to spend, by the costs of users and strategies.")
     groups: NDArray[Any] | None = argument("groups", "The group of each user in this round.", stored=False)
@@ -83,6 +87,9 @@ class Question:
     epsilon: float = argument("share", "Accuracy of the choice by cascades.", setting=True)
     request_id: str | None = argument(
         "text", "Asking again with it gives the same round.", stored=False, compared=False
+    )
+    proposal: str | None = argument(
+        "text", "That of a preview: open this very round, or none.", stored=False, compared=False
     )
     fingerprint: Mapping[str, str] = field(default_factory=dict)
 

@@ -1,150 +1,484 @@
-"""Tables of other libraries, and tables in files: CSV and TSV (also gzipped), NDJSON and Parquet.
+"""Tables at the door: whatever comes in becomes one polars frame with checked columns.
 
-Files are read by polars, which leaves three things to its caller. A text row with a field too few or too many can pass
-unnoticed, lines that end in a bare CR are no lines to it, and a damaged Parquet file can make it panic, which prints a
-long trace to the terminal. Here the first is refused, the second is read, and the third is an error like any other.
+A table is a file (CSV or TSV, also gzipped; NDJSON; Parquet), a polars, pandas or Arrow frame, a mapping of columns, or
+a list of mappings. `TABLES` says which columns the tables of this package have. `read` finds them, checks every cell,
+and leaves out the rows that do not fit; its report counts these by reason and names their lines. All that comes after
+sees arrays of one length.
+
+To add a column, add a `Field` to its table, and take it from the frame where it is used.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import os
 import re
 import tempfile
 import threading
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from tensorucb.checks import array_of, refusal, shown, shown_path
-from tensorucb.errors import FileFormatError, InputError
+import numpy as np
+import polars as pl
+
+from tensorucb._cells import How, guess, parse
+from tensorucb._delimited import (
+    FAULT,
+    LINE,
+    LINES,
+    PARQUET,
+    TEXT,
+    VALUE,
+    Source,
+    between_fields,
+    file_errors,
+    first_line,
+    suffix_of,
+    text_source,
+)
+from tensorucb.checks import (
+    array_of,
+    check_mapping,
+    check_path,
+    check_text,
+    plain,
+    refusal,
+    shown,
+    shown_path,
+)
+from tensorucb.errors import FileFormatError, InputError, Mention, ShapeError, TensorUCBError, argument
 from tensorucb.files import FORMULA
 from tensorucb.memory import check_memory
+from tensorucb.reports import STRICT, FileReport, LeftOut
 
-if TYPE_CHECKING:
-    import polars as pl
-
-TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-PARQUET = ".parquet"
-LINES = (".ndjson", ".jsonl")
-_PEEK = 1 << 16
 _stderr = threading.Lock()
 
 
-def table_columns(name: str, frame: Any) -> dict[str, Any]:
-    """The columns of a polars, pandas or Arrow table by name: polars series, or arrays of a pandas frame."""
-    import polars as pl
+# -- what tables have --
 
-    library = type(frame).__module__.split(".")[0]
-    if library == "pandas" and hasattr(frame, "columns"):
-        doubled = frame.columns[frame.columns.duplicated()]
-        if len(doubled):
-            raise InputError(f"has several columns {shown(doubled[0])}. Leave one, or rename them.", argument=name)
-        return {str(label): plain_column(frame[label]) for label in frame.columns}
+
+class Field(NamedTuple):
+    """A column of a table by its meaning: what its cells hold, and how such a column is usually called.
+
+    ``kind`` is one of ``id`` (whole number or text), ``text``, ``label`` (an id, as text), ``flag``,
+    ``number``, ``time`` or ``any``. Cells of an ``optional`` column may be empty, and it may be missing.
+    """
+
+    name: str
+    kind: str
+    usual: tuple[str, ...] = ()
+    optional: bool = False
+
+
+_PEOPLE = ("user_id", "userid", "customer", "customer_id", "member", "member_id")
+_ITEMS = ("item", "product", "item_id", "product_id", "sku")
+_TIMES = ("timestamp", "datetime", "date")
+_SOURCES = ("influencer", "followee", "from", "source_id")
+_TARGETS = ("follower", "to", "influenced", "target_id")
+
+TABLES: dict[str, tuple[Field, ...]] = {
+    "edges": (Field("source", "id", _SOURCES), Field("target", "id", _TARGETS)),
+    "actions": (Field("user", "id", _PEOPLE), Field("item", "id", _ITEMS), Field("time", "time", _TIMES)),
+    "products": (
+        Field("product", "id", (*_ITEMS, "id")),
+        Field("value", "number", optional=True),
+        Field("name", "any", optional=True),
+    ),
+    "users": (
+        Field("user", "id", (*_PEOPLE, "id")),
+        Field("cost", "number", optional=True),
+        Field("group", "any", optional=True),
+        Field("value", "number", optional=True),
+        Field("consent", "any", optional=True),
+        Field("name", "any", optional=True),
+    ),
+    "strategies": (
+        Field("strategy", "id", ("id",)),
+        Field("cost", "number", optional=True),
+        Field("name", "any", optional=True),
+    ),
+    "responses": (
+        Field("source", "id", _SOURCES, optional=True),
+        Field("target", "id", _TARGETS, optional=True),
+        Field("outcome", "flag", optional=True),
+        Field("user", "id", _PEOPLE, optional=True),
+        Field("time", "time", _TIMES, optional=True),
+        Field("event_id", "label", optional=True),
+        Field("amount", "number", optional=True),
+        Field("product", "label", _ITEMS, optional=True),
+        Field("strategy", "label", optional=True),
+        Field("round", "label", optional=True),
+    ),
+}
+"""The tables of this package and their columns. Columns without a meaning describe products and users; elsewhere they
+are ignored."""
+
+
+class Table(NamedTuple):
+    """The sound rows and the report.
+
+    ``frame`` has a column ``line`` and one for each field that came; beside a time, ``until`` is the
+    end of the day if it is a date alone, and otherwise the same. ``others`` has the columns without a meaning.
+    ``names`` are those of the columns by meaning, ``columns`` those of all that came. ``text`` says whether ids came
+    from a file of text, where a number is not told from how it is written.
+    """
+
+    frame: pl.DataFrame
+    report: FileReport
+    others: pl.DataFrame
+    names: dict[str, str]
+    columns: list[str]
+    text: bool
+
+
+# -- reading --
+
+
+def read(
+    name: str,
+    source: Any,
+    fields: Sequence[Field],
+    *,
+    columns: Mapping[str, str] | None = None,
+    usually: Mapping[str, str] | None = None,
+    part_of: str | None = None,
+    header: Sequence[str] | None = None,
+    separator: str | None = None,
+    others: bool = False,
+    zone: str = "UTC",
+) -> Table:
+    """The columns of a table by meaning, with every cell checked.
+
+    Parameters
+    ----------
+    name
+        What errors call the table, if it is no file.
+    source
+        A file's path, a frame, a mapping of columns or a list of mappings.
+    columns, usually
+        Names of columns by meaning: those that the caller gives now, which must be there, and those that were given
+        before, which count if they are there.
+    part_of
+        The table's name in the argument ``columns``, if that holds several tables; "" if there is no such argument.
+    header, separator
+        The names of the columns of a text file that does not name them itself; and what stands between them, if not the
+        suffix's own.
+    others
+        Whether columns without a meaning are kept, with numbers where all cells are numbers.
+    zone
+        The time zone of dates, and of times that name none.
+    """
+    came = _source_of(name, source, header, separator)
+    error = FileFormatError if isinstance(source, str | os.PathLike) else InputError
+    names = find_columns(came.origin, came.columns, fields, columns, usually, part_of, error)
+    how = How(came.text, zone)
+    kept, rest, faults, n_rows = [], [], [], 0
+    wanted = [field for field in fields if field.name in names]
+    for piece in came.pieces(None if others else list(names.values())):
+        n_rows += piece.height
+        parsed = parse(piece, [(field, names[field.name]) for field in wanted], how)
+        bad = parsed[FAULT].is_not_null()
+        faults.append(parsed.filter(bad).select(FAULT, LINE, VALUE))
+        kept.append(parsed.filter(~bad).drop(FAULT, VALUE))
+        if others:
+            rest.append(piece.filter(~bad).drop(LINE, FAULT, VALUE, *names.values()))
+    # Relaxed: a column that is whole numbers in one piece and text or floats in another becomes the latter.
+    frame = pl.concat(kept, how="vertical_relaxed").rename({LINE: "line"})
+    left_out = tuple(
+        LeftOut.of_lines(str(reason), group[LINE], malformed=True, example=group[VALUE].__getitem__)
+        for (reason,), group in pl.concat(faults).group_by(FAULT, maintain_order=True)
+    )
+    checked = {names[field.name] for field in wanted if field.kind != "number"}
+    ignored = () if others else tuple(column for column in came.columns if column not in checked)
+    beside = pl.concat(rest) if rest else pl.DataFrame()
+    if came.text:
+        beside = beside.select(guess(beside[column], how) for column in beside.columns)
+    remarks = (*came.remarks, *how.remarks.values())
+    report = FileReport(came.origin, n_rows, frame.height, left_out, ignored, remarks)
+    written = came.text or (isinstance(source, str | os.PathLike) and suffix_of(Path(source)) in LINES)
+    return Table(frame, report, beside, names, came.columns, written)
+
+
+def first_rows(name: str, source: Any, most: int) -> pl.DataFrame:
+    """The first rows of a table, with all its columns, before anything is checked or left out."""
+    return next(_source_of(name, source).pieces(None)).head(most).drop(LINE, FAULT, VALUE)
+
+
+def listed_users(name: str, source: Any, columns: Mapping[str, str] | None = None) -> list[str]:
+    """The users of a table, as texts; a row that names nobody is refused, since it may be somebody who said no.
+
+    ``columns`` are names by meaning that were given before. A text file of one column needs no header.
+    """
+    user = TABLES["users"][0]._replace(kind="text")
+    header = None
+    if is_text(source):
+        head = first_line(Path(source))
+        if between_fields(suffix_of(Path(source)), head) not in head:
+            optional = user._replace(optional=True)
+            header = None if find_columns("", [head.strip()], [optional], usually=columns) else [user.name]
+    table = read(name, source, [user], usually=columns, part_of="", header=header)
+    table.report.check(STRICT)
+    return [str(value) for value in table.frame[user.name].to_list()]
+
+
+def is_text(source: Any) -> bool:
+    """Whether a table is a file of delimited text."""
+    return isinstance(source, str | os.PathLike) and suffix_of(check_path("path", source)) in TEXT
+
+
+def _source_of(name: str, source: Any, header: Sequence[str] | None = None, separator: str | None = None) -> Source:
+    return text_source(source, header, separator) if is_text(source) else _frame_source(name, source)
+
+
+def _frame_source(name: str, source: Any) -> Source:
+    path = check_path(name, source) if isinstance(source, str | os.PathLike) else None
+    if path is not None and suffix_of(path) == PARQUET:
+        # Of many columns only those that are needed take memory.
+        with file_errors(path, PARQUET), panics_kept_quiet():
+            header = pl.scan_parquet(path, glob=False).collect_schema().names()
+        return Source(path.name, header, lambda wanted: _numbered(read_file(path, columns=wanted)))
+    frame = as_frame(name, source)
+    origin = name if path is None else path.name
+    return Source(origin, frame.columns, lambda wanted: _numbered(frame if wanted is None else frame.select(wanted)))
+
+
+def _numbered(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    lines = pl.int_range(1, frame.height + 1, dtype=pl.Int64, eager=True).alias(LINE)
+    yield frame.with_columns(lines, *(pl.lit(None, dtype=pl.String).alias(name) for name in (FAULT, VALUE)))
+
+
+def as_frame(name: str, source: Any) -> pl.DataFrame:
+    """Any table as a polars frame; a text file's columns are numbers where all cells are."""
+    if isinstance(source, str | os.PathLike):
+        return read_file(check_path(name, source))
+    if isinstance(source, list | tuple):
+        return _from_records(name, source)
     try:
-        if isinstance(frame, pl.LazyFrame):
-            frame = frame.collect()
-        if not isinstance(frame, pl.DataFrame) and hasattr(frame, "__arrow_c_stream__"):
-            frame = pl.DataFrame(frame)
+        if isinstance(source, pl.LazyFrame):
+            source = source.collect()
+        elif not _is_pandas(source) and hasattr(source, "__arrow_c_stream__"):
+            source = pl.DataFrame(source)
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         raise InputError(f"cannot be read as a table ({shown(str(error))[1:-1]}).", argument=name) from error
-    if not isinstance(frame, pl.DataFrame):
-        raise refusal(name, "a polars, pandas or Arrow table", frame)
-    return {label: frame[label] for label in frame.columns}
+    if isinstance(source, pl.DataFrame):
+        return source
+    if _is_pandas(source):
+        doubled = source.columns[source.columns.duplicated()]
+        if len(doubled):
+            raise InputError(f"has several columns {shown(doubled[0])}. Leave one, or rename them.", argument=name)
+        return pl.DataFrame([_series(str(label), source[label]) for label in source.columns])
+    if isinstance(source, Mapping):
+        return _from_columns(name, check_mapping(name, source, "a mapping of columns"))
+    raise refusal(
+        name, "a frame, a mapping, a list of mappings, or the path of a .csv, .ndjson or .parquet file", source
+    )
 
 
-def plain_column(column: Any) -> Any:
-    """Pandas columns as arrays and Arrow columns as polars series; others as they are."""
-    library = type(column).__module__.split(".")[0]
-    if library == "pandas":
-        return array_of("a column", column, "one-dimensional")
-    if library != "polars" and (hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__")):
-        import polars as pl
-
-        try:
-            return pl.Series("", column)
-        except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-            raise InputError(f"a column cannot be read ({shown(str(error))[1:-1]}).") from error
-    return column
+def _is_pandas(source: Any) -> bool:
+    return type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "columns")
 
 
-def guarded(frame: pl.DataFrame) -> pl.DataFrame:
-    """The table for a CSV file, where a spreadsheet must not run what somebody's id holds."""
-    import polars as pl
-
-    return frame.with_columns(pl.col(pl.String).str.replace(FORMULA, "'$1"))
-
-
-def suffix_of(path: Path, known: Sequence[str] = (*TEXT, *LINES, PARQUET)) -> str:
-    """The ending of a file's name that tells its format."""
-    suffix = next((end for end in known if path.name.lower().endswith(end)), None)
-    if suffix is None:
-        raise FileFormatError(
-            f"{shown_path(path)} does not end in one of {', '.join(known)}; the suffix tells the format."
-        )
-    return suffix
+def _from_records(name: str, records: Sequence[Any]) -> pl.DataFrame:
+    for row, record in enumerate(records, 1):
+        if not isinstance(record, Mapping):
+            raise InputError(f"must be rows such as {{'source': …}}; row {row} is {shown(record)}.", argument=name)
+    labels = dict.fromkeys(label for record in records for label in record)
+    return pl.DataFrame([_series(str(label), [record.get(label) for record in records]) for label in labels])
 
 
-def read_table(
-    path: Path,
-    *,
-    types: Mapping[str, Any] | None = None,
-    separator: str | None = None,
-    columns: Sequence[str] | None = None,
-    most_rows: int | None = None,
-) -> pl.DataFrame:
-    """The rows of a file, in the format that its suffix tells.
-
-    ``types`` are polars types of some columns of a text file; the others are found from all of its rows. ``separator``
-    is by default what :func:`between_fields` finds in the header. Of a Parquet file only ``columns`` and the first
-    ``most_rows`` are read; if one of the columns is missing, the table has all columns and no rows.
-    """
-    import polars as pl
-
-    suffix = suffix_of(path)
-    with file_errors(path, suffix):
-        if suffix == PARQUET:
-            with panics_kept_quiet():
-                return _read_parquet(path, columns, most_rows)
-        # A line becomes a text of its own before its fields do; gzip halves and more.
-        check_memory(f"reading {shown_path(path)}", path.stat().st_size * (24.0 if suffix.endswith(".gz") else 6.0))
-        if suffix not in TEXT:
-            with panics_kept_quiet():
-                return pl.read_ndjson(path, infer_schema_length=None)
-        header, source = _text_source(path, gzipped=suffix.endswith(".gz"))
-        between = separator or between_fields(suffix, header)
-        _refuse_ragged(path, source, between)
-        # The whole file is looked at for types: a word in the last row makes a column text.
-        return pl.read_csv(source, separator=between, schema_overrides=types, infer_schema_length=None, glob=False)
+def _from_columns(name: str, columns: Mapping[Any, Any]) -> pl.DataFrame:
+    held = {str(label): plain(values) for label, values in columns.items()}
+    single = [label for label, values in held.items() if isinstance(values, str | bytes) or not _has_length(values)]
+    if len(single) == len(held):
+        return pl.DataFrame([_series(label, [value]) for label, value in held.items()])
+    lengths = {label: len(values) for label, values in held.items() if label not in single}
+    if single or len(set(lengths.values())) > 1:
+        raise InputError(f"the columns of {name} must be of one length; got {lengths}, and {single} as single ones.")
+    return pl.DataFrame([_series(label, values) for label, values in held.items()])
 
 
-@contextmanager
-def file_errors(path: Path, suffix: str) -> Iterator[None]:
-    """Whatever goes wrong in reading this file becomes one clear error."""
-    import polars as pl
-
+def _has_length(value: Any) -> bool:
     try:
-        yield
-    except (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        reason = getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return len(value) >= 0
+    except TypeError:  # also sparse matrices, which have the method but no length
+        return False
+
+
+def _series(label: str, values: Any) -> pl.Series:
+    """A column of any library; what polars has no type for stays Python's objects, which are read one by one."""
+    if isinstance(values, pl.Series):
+        return values.alias(label)
+    library = type(values).__module__.split(".")[0]
+    if library != "pandas" and (hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")):
+        try:
+            return pl.Series(label, values)
+        except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+            raise InputError(f"the column {label!r} cannot be read ({shown(str(error))[1:-1]}).") from error
+    if not isinstance(values, list | tuple):
+        array = array_of(label, values, "a column")
+        if array.ndim != 1:
+            raise ShapeError(f"must be a column; got shape {array.shape}.", argument=label)
+        if array.dtype.kind == "f":
+            with np.errstate(over="ignore"):
+                return pl.Series(label, array.astype(np.float64))
+        if array.dtype.kind in "iub":
+            return pl.Series(label, array)
+        if array.dtype.kind == "M" and (unit := np.datetime_data(array.dtype)[0]) != "generic":
+            exact = "D" if unit in "YMWD" else "ns" if unit in ("ns", "ps", "fs", "as") else "us"
+            return pl.Series(label, array.astype(f"datetime64[{exact}]"))
+        values = array.tolist()
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) <= 1 and kinds <= {int, float, str, bool, date, datetime}:
+        with suppress(pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
+            return pl.Series(label, values, strict=True)
+    return pl.Series(label, values, dtype=pl.Object)
+
+
+# -- which column is which --
+
+
+def check_names(name: str, columns: Any, meanings: Sequence[str]) -> dict[str, str]:
+    """Names of columns by meaning, as a caller gives them; a product may be called an item, and the other way round."""
+    given = {} if columns is None else check_mapping(name, columns, "a mapping of meanings to names of columns")
+    other = {"item": "product", "product": "item"}
+    known: dict[str, str] = {}
+    for meaning, column in given.items():
+        wanted = other[meaning] if meaning in other and meaning not in meanings else meaning
+        if wanted not in meanings:
+            raise InputError(
+                f"gives a name to {shown(meaning)}; it may do so for {', '.join(meanings)}. "
+                "Other columns need no meaning.",
+                argument=name,
+            )
+        if wanted in known or column in known.values():
+            raise InputError(f"names one column or field twice; got {shown(given)}. Name each once.", argument=name)
+        known[wanted] = check_text(f"{name}[{meaning!r}]", column)
+    return known
+
+
+def find_columns(
+    origin: str,
+    header: Sequence[str],
+    fields: Sequence[Field],
+    columns: Mapping[str, str] | None = None,
+    usually: Mapping[str, str] | None = None,
+    part_of: str | None = None,
+    error: type[TensorUCBError] = FileFormatError,
+) -> dict[str, str]:
+    """The column of each field that is there; one error for all that are missing or could be several."""
+    named = _named_columns(header, columns, usually)
+    candidates = candidate_columns(header, fields, columns, usually)
+    names: dict[str, str] = {}
+    wrong: list[str] = []
+    lost: list[str] = []
+    for field in fields:
+        told = named.get(field.name)
+        found = candidates[field.name]
+        if len(found) > 1:
+            wrong.append(f"could mean several columns by {field.name}: {', '.join(found)}")
+        elif found:
+            names[field.name] = found[0]
+            if list(header).count(found[0]) > 1:
+                raise FileFormatError(f"{origin} has the column {found[0]} more than once. Leave one.")
+            continue
+        elif told or not field.optional:
+            usual = [name for name in field.usual if name != field.name]
+            others = f" (or {', '.join(usual)})" if usual and not told else ""
+            wrong.append(f"has no column {told or field.name}{others}")
+        else:
+            continue
+        lost.append(field.name)
+    if wrong and not header:
+        raise error(f"{origin} is empty: there is not even a line with the names of columns.")
+    if wrong:
+        raise error(
+            f"{origin} {', '.join(wrong)}; its columns are {shown(', '.join(map(str, header)), 400)[1:-1]}.",
+            advice=("Say which column it is with ", *_repairs(lost, part_of), ".") if part_of != "" else "",
+        )
+    shared = [meaning for meaning in names if list(names.values()).count(names[meaning]) > 1]
+    if shared:
         raise FileFormatError(
-            f"cannot read {shown_path(path)}: {shown(reason, 120)[1:-1]}. "
-            f"Check the path, and that it is a complete {suffix} file."
-        ) from error
+            f"{origin}: the column {names[shared[0]]} cannot be the {' and the '.join(shared)} at once.",
+            advice=("Name another one with ", *_repairs(shared[1:], part_of), "."),
+        )
+    return names
 
 
-def _read_parquet(path: Path, columns: Sequence[str] | None, most_rows: int | None) -> pl.DataFrame:
-    import polars as pl
+def candidate_columns(
+    header: Sequence[str],
+    fields: Sequence[Field],
+    columns: Mapping[str, str] | None = None,
+    usually: Mapping[str, str] | None = None,
+) -> dict[str, list[str]]:
+    """For each field the columns that it could be: the one that was named, or else those that are called so."""
+    named = _named_columns(header, columns, usually)
+    simple = {name: _simple(name) for name in header if name not in named.values()}
+    candidates: dict[str, list[str]] = {}
+    for field in fields:
+        if field.name in named:
+            candidates[field.name] = [name for name in header if name == named[field.name]][:1]
+            continue
+        exact = [name for name in simple if name == field.name]
+        alike = [name for name, plain_name in simple.items() if plain_name == field.name]
+        usual = [name for name, plain_name in simple.items() if plain_name in field.usual]
+        candidates[field.name] = exact or alike or usual
+    return candidates
 
+
+def _named_columns(
+    header: Sequence[str], columns: Mapping[str, str] | None, usually: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Columns that the caller names now, and of those named before the ones that are there."""
+    kept = {meaning: name for meaning, name in (usually or {}).items() if name in header}
+    return {**kept, **(columns or {})}
+
+
+def _simple(name: str) -> str:
+    """A column's name in lower case, with underscores for spaces and hyphens."""
+    return re.sub(r"[\s\-.]+", "_", str(name).strip().lower())
+
+
+def _repairs(meanings: Sequence[str], part_of: str | None) -> list[str | Mention]:
+    """How to name the columns of these meanings."""
+    said: list[str | Mention] = []
+    for meaning in meanings:
+        value: Any = {meaning: "NAME"}
+        said += [" and " if said else "", argument("columns", {part_of: value} if part_of else value)]
+    return said
+
+
+# -- files --
+
+
+def has_table_suffix(name: str) -> bool:
+    """Whether a file is called like a table."""
+    return name.lower().endswith((*TEXT, *LINES, PARQUET))
+
+
+def read_file(path: Path, *, columns: list[str] | None = None, most_rows: int | None = None) -> pl.DataFrame:
+    """All columns and rows of a file, in the format that its suffix tells.
+
+    A row of a text file that does not fit its header is refused. Of a Parquet file only ``columns`` and the first
+    ``most_rows`` are read.
+    """
+    suffix = suffix_of(path)
+    if suffix in TEXT:
+        table = read("", path, (), others=True)
+        table.report.check(STRICT)
+        return table.others
+    with file_errors(path, suffix), panics_kept_quiet():
+        if suffix == PARQUET:
+            return _read_parquet(path, columns, most_rows)
+        check_memory(f"reading {shown_path(path)}", path.stat().st_size * 6.0)
+        return pl.read_ndjson(path, infer_schema_length=None)
+
+
+def _read_parquet(path: Path, columns: list[str] | None, most_rows: int | None) -> pl.DataFrame:
     table = pl.scan_parquet(path, glob=False)
     types = table.collect_schema()
-    wanted = list(types) if columns is None else list(columns)
-    if any(name not in types for name in wanted):
-        return table.limit(0).collect()
+    wanted = types.names() if columns is None else columns
     width = sum(8 if types[name].is_numeric() or types[name].is_temporal() else 64 for name in wanted)
     rows = table.select(pl.len()).collect().item()
     # Once decoded, and once more on the way there.
@@ -152,68 +486,9 @@ def _read_parquet(path: Path, columns: Sequence[str] | None, most_rows: int | No
     return pl.read_parquet(path, columns=wanted, n_rows=most_rows, glob=False)
 
 
-def between_fields(suffix: str, header: str) -> str:
-    """The character between the fields of a text file: the suffix's own, or a semicolon or tab if the header has that.
-
-    Spreadsheets of many countries write a semicolon into a .csv file, since the comma is in their numbers.
-    """
-    # The suffix's own wins wherever it stands: names of columns may hold the others.
-    return next((mark for mark in (TEXT[suffix], ";", "\t") if mark in header), TEXT[suffix])
-
-
-def _text_source(path: Path, *, gzipped: bool) -> tuple[str, Path | bytes]:
-    """The first line, and the file itself, or its bytes with other line ends if its lines end in a bare CR."""
-    with gzip.open(path) if gzipped else path.open("rb") as file:
-        start = file.read(_PEEK)
-        header = re.split(rb"[\r\n]", start, maxsplit=1)[0].decode("utf-8", "replace")
-        if b"\r" not in start or b"\n" in start:
-            return header, path
-        return header, (start + file.read()).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-
-def _refuse_ragged(path: Path, source: Path | bytes, separator: str) -> None:
-    """An error that names the first line whose number of fields is not the header's."""
-    import polars as pl
-
-    lines = pl.read_lines(source if isinstance(source, Path) else io.BytesIO(source), name="line")["line"]
-    if not len(lines):
-        return  # polars has its own words for an empty file
-    if not lines[0].strip():
-        raise FileFormatError(f"{shown_path(path)} begins with an empty line. The first line must name the columns.")
-    if (lines.str.count_matches('"', literal=True) % 2 == 1).any():  # a quoted field goes over several lines
-        _refuse_ragged_records(path, "\n".join(lines.to_list()), separator)
-        return
-    counts = lines.str.count_matches(separator, literal=True)
-    wanted = len(next(csv.reader([lines[0]], delimiter=separator), [])) - 1
-    doubtful = (counts != wanted) | lines.str.contains('"', literal=True)
-    odd = (doubtful & (lines.str.strip_chars() != "")).arg_true()
-    for line in odd.to_list():
-        fields = next(csv.reader([lines[line]], delimiter=separator))
-        if len(fields) != wanted + 1:
-            raise _ragged(path, line + 1, len(fields), wanted + 1)
-
-
-def _refuse_ragged_records(path: Path, text: str, separator: str) -> None:
-    reader = csv.reader(io.StringIO(text), delimiter=separator)
-    wanted = None
-    for fields in reader:
-        wanted = len(fields) if wanted is None else wanted
-        if fields and len(fields) != wanted:
-            raise _ragged(path, reader.line_num, len(fields), wanted)
-
-
-def _ragged(path: Path, line: int, fields: int, wanted: int) -> FileFormatError:
-    return FileFormatError(
-        f"{shown_path(path)}, line {line}: {fields} field{'s' if fields > 1 else ''}, but the header has {wanted}. "
-        "Mend that line; a field that holds the separator needs quotes."
-    )
-
-
 @contextmanager
 def panics_kept_quiet() -> Iterator[None]:
     """Keeps the trace of a panic off the terminal: Rust writes it to the file descriptor before Python can see it."""
-    import polars as pl
-
     with _stderr, tempfile.TemporaryFile() as held:
         saved = os.dup(2)
         os.dup2(held.fileno(), 2)
@@ -229,3 +504,8 @@ def panics_kept_quiet() -> Iterator[None]:
             if not panicked and held.tell():
                 held.seek(0)
                 os.write(2, held.read())
+
+
+def guarded(frame: pl.DataFrame) -> pl.DataFrame:
+    """The table for a CSV file, where a spreadsheet must not run what somebody's id holds."""
+    return frame.with_columns(pl.col(pl.String).str.replace(FORMULA, "'$1"))

@@ -22,6 +22,10 @@ Piece = Callable[[tuple[Any, ...], int, int], Any]
 """``function(shared, start, stop)``: a function of a module, so that another machine finds it by its name."""
 Task = Callable[[Callable[[], None]], object]
 """A run of an experiment: it calls what it is given after every step, and returns its result."""
+AfterStep = Callable[[int], None]
+"""``each_step(number)``: called after a step of the run of this number."""
+AfterRun = Callable[[int, Any], None]
+"""``finished(number, result)``: called at the end of the run of this number."""
 
 
 class Engine(Protocol):
@@ -45,17 +49,8 @@ class Engine(Protocol):
     def pieces(self, count: int) -> list[int]:
         """Bounds that split ``count`` items well for :meth:`map`."""
 
-    def fill(
-        self,
-        tasks: Sequence[Task],
-        jobs: int,
-        each_step: Callable[[int], None],
-        finished: Callable[[int, Any], None],
-    ) -> None:
-        """Play runs, as far as that goes; ``each_step(number)`` after a step, ``finished(number, result)`` at the end.
-
-        What is not finished in the end, the caller plays itself.
-        """
+    def fill(self, tasks: Sequence[Task], jobs: int, each_step: AfterStep, finished: AfterRun) -> None:
+        """Play runs, as far as that goes; what is not finished in the end, the caller plays itself."""
 
 
 def check_engine(engine: Any) -> Engine | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from studies.uncertainty.calibration import apply_link
-from tensorucb._kernels import KERNEL
+from tensorucb._kernels import kernel
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.rng import RngLike, as_generator
 
@@ -98,7 +97,7 @@ def _checked(offsets: ArrayLike, counts: ArrayLike, values: Floats) -> tuple[Int
     return starts, asked.astype(np.int64)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def count_masses(offsets: Ints, p: Floats, counts: Ints, pmf: Floats, below: Floats, at: Floats) -> None:
     """``below[g] = P(K < c)`` and ``at[g] = P(K = c)``, exactly: counts beyond c are let go, as they never return.
 

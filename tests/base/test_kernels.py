@@ -1,12 +1,12 @@
-import numba
 import numpy as np
 
-from tensorucb._kernels import GOLDEN, mix64, stream, unit
+# private: the random numbers of all kernels, against their definition in plain integers
+from tensorucb._kernels import GOLDEN, kernel, mix64, stream, telling_of_compilation, unit
 
 MASK = (1 << 64) - 1
 
 
-@numba.njit
+@kernel
 def draws(key, item, count):
     out = np.empty(count, np.uint64)
     state = stream(key, item)
@@ -16,7 +16,7 @@ def draws(key, item, count):
     return out
 
 
-@numba.njit
+@kernel
 def to_unit(values):
     out = np.empty(values.size)
     for i in range(values.size):
@@ -60,3 +60,14 @@ def test_units_look_uniform_within_and_across_streams():
         expected = sample.size / 50
         # chi-square with 49 degrees of freedom: 100 is far beyond its 99.99 % point of about 93
         assert ((counts - expected) ** 2 / expected).sum() < 100
+
+
+def test_who_asks_is_told_while_a_kernel_is_compiled_and_not_when_it_is_found(monkeypatch, tmp_path):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    told = []
+    with telling_of_compilation(told.append):
+        for _ in range(2):
+            assert kernel(draws.function)(np.uint64(1), 0, 3).size == 3
+    # Once for itself and for each kernel that it calls, and at the end.
+    assert told[0] is True
+    assert told.index(False) == len(told) - 1

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import re
 
+import httpx
 import pytest
 
+from cli.commands import config_keys
+from service.serving import serving
 from tensorucb.campaign import Campaign, create_campaign, read_campaign_data
-from tensorucb.cli._config import _CAMPAIGN, _DATA
 from tensorucb.cli.create import create
-from tensorucb.cli.rounds import ask
+from tensorucb.cli.rounds import ask, preview
 from tensorucb.client import Client, RemoteCampaign
 from tensorucb.question import ARGUMENTS, STORED
-from tensorucb.service._bodies import NewCampaign, QuestionBody
+from tensorucb.service import ServiceSettings, create_app
 
 QUESTION = set(ARGUMENTS)
 TABLES = {"edges", "actions", "products", "users", "strategies"}
 # What only a program in the same process can give: arrays, a policy or a store that is open, a clock, an engine.
 IN_PROCESS = {"graph", "data", "users", "products", "strategies", "strategy_costs", "costs", "groups"}
+IN_PROCESS |= {"values", "product_values"}
 IN_PROCESS |= {"policy", "storage", "load_if_exists", "clock", "engine"}
 
 
@@ -28,8 +32,16 @@ def names(function, *, without=()):
 def created():
     """What a campaign that is made of files takes."""
     settings = names(create_campaign, without=IN_PROCESS)
-    data = names(read_campaign_data, without=("directory", "progress"))
+    data = names(read_campaign_data, without=("directory", "progress", "queries"))
     return settings | data | {"policy", "policy_settings"}
+
+
+def sent_settings(folder):
+    """The settings of a new campaign over HTTP, as the message about a wrong one lists them."""
+    parts = {"edges": ("edges.csv", b"source,target\nann,bob\n"), "settings": (None, b'{"zzz": 1}')}
+    with serving(f"sqlite:///{folder}/c.db") as url:
+        said = httpx.post(f"{url}/api/v1/campaigns", files=parts, timeout=60).json()["detail"]
+    return set(re.findall(r"\w+", said.partition("there are ")[2]))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +53,7 @@ def created():
         (RemoteCampaign.preview, ()),
         # A product may be given by its features, and one strategy by its own option.
         (ask, ("name", "features", "strategy", "storage", "json")),
+        (preview, ("name", "features", "strategy", "storage", "json")),
     ],
 )
 def test_every_door_of_a_question_takes_all_arguments(door, other):
@@ -49,9 +62,12 @@ def test_every_door_of_a_question_takes_all_arguments(door, other):
 
 
 def test_the_body_over_http_takes_all_arguments():
-    assert set(QuestionBody.model_fields) == QUESTION - {"request_id"}  # that is the header Idempotency-Key
-    assert {name: field.description for name, field in QuestionBody.model_fields.items()} == {
-        name: ARGUMENTS[name].help for name in QuestionBody.model_fields
+    described = create_app(ServiceSettings("memory://")).openapi()["components"]["schemas"]["QuestionBody"][
+        "properties"
+    ]
+    assert set(described) == QUESTION - {"request_id"}  # that is the header Idempotency-Key
+    assert {name: field["description"] for name, field in described.items()} == {
+        name: ARGUMENTS[name].help for name in described
     }
 
 
@@ -61,14 +77,18 @@ def test_the_docstring_of_ask_explains_all_arguments():
     assert entries >= QUESTION
 
 
-def test_every_door_takes_all_settings_of_a_campaign():
+def test_every_door_takes_all_settings_of_a_campaign(tmp_path):
     assert names(Client.create_campaign) == created()
-    assert set(NewCampaign.model_fields) | TABLES == created() - {"request_id"}
+    assert sent_settings(tmp_path) | TABLES == created() - {"request_id"}
     # The command has the policy's arguments as JSON, and defaults of ask in its file, which has all the rest too.
-    command = (created() - {"policy_settings", "ask"}) | {"settings"}
+    # A service asks no database that a stranger names.
+    command = (created() - {"policy_settings", "ask"}) | {"settings", "queries"}
     assert names(create, without=("config", "data", "storage", "json")) == command
-    assert {*_CAMPAIGN, *_DATA} - {"storage", "directory"} == command - {"columns", "kinds", "request_id"}
+    in_file = config_keys("campaign", tmp_path) | config_keys("data", tmp_path)
+    # How dirty files may be is said with them, and is no setting of a campaign.
+    of_this_call = {"columns", "kinds", "request_id", "queries", "strict", "max_left_out"}
+    assert in_file - {"storage", "directory"} == command - of_this_call
 
 
 def test_a_campaign_keeps_defaults_of_what_is_not_about_one_round():
-    assert QUESTION - set(STORED) == {"product", "costs", "groups", "shadow", "users", "request_id"}
+    assert QUESTION - set(STORED) == {"product", "costs", "groups", "shadow", "users", "request_id", "proposal"}

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.tables import read_table, table_columns
+from tensorucb.tables import as_frame, read_file
 
 
 def _file(folder, name, content):
@@ -24,26 +24,26 @@ def _file(folder, name, content):
 def test_any_line_end(tmp_path, end, zipped):
     content = end.join([b"source,target", b"1,2", b"3,4", b""])
     path = _file(tmp_path, "a.csv.gz" if zipped else "a.csv", gzip.compress(content) if zipped else content)
-    assert read_table(path).rows() == [(1, 2), (3, 4)]
+    assert read_file(path).rows() == [(1, 2), (3, 4)]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a,b,c\n1,2,3\n4,5\n", "line 3: 2 fields, but the header has 3"),
-        (b"a,b,c\n1,2,3\n4,5,6,7\n", "line 3: 4 fields, but the header has 3"),
-        (b'a,b\n"1,2",3\n"4,5"\n', "line 3: 1 field, but the header has 2"),
-        (b'a,b\n"1\n2",3\n4\n', "line 4: 1 field, but the header has 2"),
+        (b"a,b,c\n1,2,3\n4,5\n", "wrong number of fields .line 3: '4,5'"),
+        (b"a,b,c\n1,2,3\n4,5,6,7\n", "wrong number of fields .line 3: '4,5,6,7'"),
+        (b'a,b\n"1,2",3\n"4,5"\n', "wrong number of fields .line 3"),
+        (b'a,b\n"1\n2",3\n4\n', "wrong number of fields .line 4: '4'"),
     ],
 )
 def test_ragged_rows_are_named(tmp_path, content, message):
     with pytest.raises(FileFormatError, match=message):
-        read_table(_file(tmp_path, "a.csv", content))
+        read_file(_file(tmp_path, "a.csv", content))
 
 
 def test_separators_and_line_ends_inside_quotes_are_no_fields(tmp_path):
     path = _file(tmp_path, "a.csv", b'a,b\n"x,y",1\n"u\nv",2\n')
-    assert read_table(path).rows() == [("x,y", 1), ("u\nv", 2)]
+    assert read_file(path).rows() == [("x,y", 1), ("u\nv", 2)]
 
 
 def test_damaged_parquet_is_an_error_and_silent(tmp_path, capfd):
@@ -56,7 +56,7 @@ def test_damaged_parquet_is_an_error_and_silent(tmp_path, capfd):
             data[rng.randrange(4 if rng.random() < 0.5 else len(data) - 600, len(data) - 4)] ^= 1 << rng.randrange(8)
         path.write_bytes(data[: rng.randrange(len(data))] if rng.random() < 0.2 else data)
         try:
-            read_table(path)
+            read_file(path)
         except FileFormatError as error:
             panics += isinstance(error.__cause__, pl.exceptions.PanicException)
     assert panics, "no damage made polars panic, so this test shows nothing"
@@ -66,7 +66,7 @@ def test_damaged_parquet_is_an_error_and_silent(tmp_path, capfd):
 def test_other_words_on_the_terminal_are_kept(tmp_path, capfd):
     path = tmp_path / "a.parquet"
     pl.DataFrame({"a": [1]}).write_parquet(path)
-    read_table(path)
+    read_file(path)
     import os
 
     os.write(2, b"still here")
@@ -74,15 +74,23 @@ def test_other_words_on_the_terminal_are_kept(tmp_path, capfd):
 
 
 def test_what_is_no_table():
-    with pytest.raises(InputError, match="frame must be a polars, pandas or Arrow table"):
-        table_columns("frame", [1, 2])
+    with pytest.raises(InputError, match="frame must be rows such as"):
+        as_frame("frame", [1, 2])
     with pytest.raises(InputError, match="frame cannot be read as a table"):
-        table_columns("frame", pl.LazyFrame({"a": [1]}).select("b"))
+        as_frame("frame", pl.LazyFrame({"a": [1]}).select("b"))
 
 
 @pytest.mark.parametrize("mark", [";", "\t", ","])
 def test_the_header_tells_what_stands_between_fields(tmp_path: Path, mark: str) -> None:
     file = tmp_path / "products.csv"
     file.write_text(f'\ufeffproduct{mark}price\n"a;b,c"{mark}"12,50"\n', encoding="utf-8")
-    assert read_table(file).rows() == [("a;b,c", "12,50")]
-    assert read_table(file).columns == ["product", "price"]
+    assert read_file(file).rows() == [("a;b,c", 12.5)]
+    assert read_file(file).columns == ["product", "price"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"  \r\n"])
+def test_a_file_without_a_first_line_is_empty(tmp_path, content):
+    with pytest.raises(
+        FileFormatError, match=r"nothing\.csv is empty: there is not even a line with the names of columns"
+    ):
+        read_file(_file(tmp_path, "nothing.csv", content))

@@ -154,12 +154,12 @@ def test_explanations_name_rank_gain_followers_and_both_numbers():
     ask = campaign.ask("tea", 3, exclude=opted_out, candidates=campaign.graph.ids.tolist()[:25])
     whole = ask.explain()
     assert [seed.rank for seed in whole.seeds] == [1, 2, 3]
-    assert whole.left_out == {"opt_out": 1, "cooldown": 0, "outside_candidates": 5}
-    assert "Left out beforehand: opt_out 1" in str(whole)
+    assert whole.left_out == {"excluded": 1, "outside_candidates": 5}
+    assert "Left out beforehand: excluded 1" in str(whole)
     for seed in whole.seeds:
         assert seed.followers[0].probability == max(each.probability for each in seed.followers)
         assert 0 < seed.gain <= seed.score
-    assert ask.explain("person-003").status == "opt_out"
+    assert ask.explain("person-003").status == "excluded"
     assert ask.explain("person-027").status == "outside_candidates"
     passed = next(u for u in campaign.graph.ids.tolist()[:25] if u not in ask.seeds and u not in opted_out)
     reason = ask.explain(passed)

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from campaign.workers import CONTEXT, PARTS, begin, play, play_round, shared_campaign, tell_many
+from campaign.workers import CONTEXT, PARTS, begin, play, play_round, shared_campaign, tell_many, tell_together
 from campaign.worlds import Clock, answers, small_campaign
 from tensorucb.campaign import load_campaign
 from tensorucb.errors import InputError, StoreError
@@ -159,6 +159,35 @@ def test_many_processes_tell_at_once(tmp_path, processes, count):
     many_tellers(f"sqlite:///{tmp_path}/c.db", processes, count)
 
 
+def test_many_processes_tell_at_once_on_postgresql(fresh_postgres_url):
+    many_tellers(fresh_postgres_url, 4, 8)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("named", [True, False], ids=["with event ids", "without"])
+def test_two_processes_that_tell_the_same_rows_at_once_double_nothing(tmp_path, request, kind, named):
+    """Nothing in the tables forbids a second answer of an edge: the check in the write transaction has to."""
+    url = f"sqlite:///{tmp_path}/c.db" if kind == "sqlite" else request.getfixturevalue("fresh_postgres_url")
+    with small_campaign(url) as campaign:
+        asks = [campaign.ask("tea", 4) for _ in range(6)]
+        batches = [(ask.id, answers(campaign, ask)) for ask in asks]
+        if named:
+            batches = [(at, [{**row, "event_id": f"{at}/{i}"} for i, row in enumerate(rows)]) for at, rows in batches]
+        barrier = CONTEXT.Barrier(2)
+        tellers = [start(tell_together, url, batches, barrier) for _ in range(2)]
+        (first, second) = (pipe.recv() for _, pipe in tellers)
+        for process, _ in tellers:
+            process.join()
+        assert not isinstance(first, str), first
+        assert not isinstance(second, str), second
+        for ask, (_, rows), ours, theirs in zip(asks, batches, first, second, strict=True):
+            assert sorted([ours, theirs]) == [(0, len(rows)), (len(rows), 0)]
+            with campaign.store.read() as session:
+                told = session.edge_responses(1, ask.number)
+            edges = list(zip(told.sources.tolist(), told.targets.tolist(), strict=True))
+            assert len(edges) == len(set(edges)) == len(rows)
+
+
 def test_a_refused_batch_leaves_nothing_in_the_file(tmp_path):
     path = tmp_path / "c.db"
     campaign = small_campaign(f"sqlite:///{path}")
@@ -175,7 +204,7 @@ def test_a_refused_batch_leaves_nothing_in_the_file(tmp_path):
     before = dump()
     for bad in ({**rows[2], "outcome": 3}, {**rows[2], "source": "nobody"}, {**rows[2], "target": rows[2]["source"]}):
         with pytest.raises(InputError):
-            campaign.tell(ask.id, [*rows[:2], bad, *rows[3:]])
+            campaign.tell(ask.id, [*rows[:2], bad, *rows[3:]], strict=True)
         assert dump() == before
     with pytest.raises(InputError):
         campaign.tell("another", rows)

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from campaign.reference import credit as reference_credit
 from campaign.worlds import small_graph
+
+# private: each rule against its plain reference over many random rounds, in arrays as in the reference
 from tensorucb.campaign._told import credits
 from tensorucb.errors import InputError
 

@@ -128,7 +128,7 @@ def test_csv_and_parquet_hold_the_same_for_polars_and_pandas(kind, tmp_path):
         types = {column: getattr(pl, kind.capitalize()) for column, kind in line["columns"].items()}
         by_polars = unguarded(pl.read_csv(path, schema_overrides=types))
         assert by_polars.equals(whole), name
-        again = {"string": "string", "int64": "Int64", "float64": "float64"}
+        again = {"string": "string", "int64": "Int64", "float64": "float64", "boolean": "boolean"}
         by_pandas = pd.read_csv(
             path, dtype={c: again[k] for c, k in line["columns"].items()}, keep_default_na=False, na_values=[""]
         )

@@ -14,7 +14,7 @@ import pytest
 
 from tensorucb import create_campaign, load_campaign
 from tensorucb.campaign import IgnoredContextWarning
-from tensorucb.errors import FileFormatError, InputError, UnknownIdError
+from tensorucb.errors import InputError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.policies import COIN, HighDegree, LinUCB, TensorUCB
 from tensorucb.store import MemoryStore
@@ -69,7 +69,7 @@ def test_frames_with_datetimes(frame):
 def test_what_is_no_time_is_refused(time):
     campaign = _campaign()
     asked = campaign.ask([1.0], 1)
-    with pytest.raises(InputError, match="time must be unix seconds"):
+    with pytest.raises(InputError, match=r"time is (empty|not a time)"):
         campaign.tell(asked.id, {"user": ["bob"], "time": [time]})
     assert campaign.tell(asked.id, {"user": ["bob"], "time": [NOW]}).accepted == 1
 
@@ -103,7 +103,7 @@ def test_a_gap_in_the_rounds_makes_no_other_name():
 @pytest.mark.parametrize("product", [[["tea"], ["tea"]], [math.nan, "tea"], [True, True], [1.5, 1.5]])
 def test_products_of_the_past_are_ids(product):
     campaign = _campaign(products={"tea": [1.0]})
-    with pytest.raises(InputError, match="product in row 1"):
+    with pytest.raises(InputError, match=r"product (in line 1 is empty|is not text or a whole number .lines 1, 2)"):
         campaign.import_history(_history(product=product))
 
 
@@ -158,7 +158,7 @@ def test_ragged_files_are_refused(tmp_path):
     asked = campaign.ask([1.0], 1)
     path = tmp_path / "told.csv"
     path.write_text("source,target,outcome,time\nann,bob,1\n")
-    with pytest.raises(FileFormatError, match="line 2: 3 fields, but the header has 4"):
+    with pytest.raises(InputError, match=r"wrong number of fields \(line 2: 'ann,bob,1'"):
         campaign.tell(asked.id, path)
 
 

@@ -7,8 +7,10 @@ import threading
 import numpy as np
 import pytest
 
+from campaign import moments
+from campaign.blobs import SNAPSHOTS
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.campaign import _ask, _model, load_campaign
+from tensorucb.campaign import load_campaign
 from tensorucb.policies import TensorUCB, Thompson
 from tensorucb.store import open_store
 
@@ -16,8 +18,8 @@ from tensorucb.store import open_store
 @pytest.fixture
 def long_past(monkeypatch):
     """No past is short; a third of the rounds must have changed before a close learns all of them again."""
-    monkeypatch.setattr(_model, "_SHORT", 0)
-    monkeypatch.setattr(_model, "_SHARE", 1 / 3)
+    monkeypatch.setattr(moments.model, "_SHORT", 0)
+    monkeypatch.setattr(moments.model, "_SHARE", 1 / 3)
 
 
 def grown(store, rounds=12, policy=None):
@@ -76,7 +78,7 @@ def test_a_new_process_knows_what_the_others_know(long_past, tmp_path):
             assert again.status().behind == 1
             assert again.model_hash() == expected
         with open_store(url) as store, store.write() as session:
-            session.delete_blobs(1, session.blobs(1, _model.SNAPSHOTS))
+            session.delete_blobs(1, session.blobs(1, SNAPSHOTS))
     with load_campaign("spring", storage=url, clock=Clock()) as again:
         again.sync()
         assert again.model_hash() == again.replay_hash() != expected
@@ -157,7 +159,7 @@ def test_an_ask_is_not_repeated_because_somebody_closed_a_round(monkeypatch):
     campaign = grown(store, rounds=3)
     other = load_campaign("spring", storage=store, clock=Clock())
     waiting = other.ask("tea", 2)
-    propose, proposals = _ask.propose, []
+    propose, proposals = moments.ask.propose, []
 
     def overtaken(*given):
         proposals.append(propose(*given))
@@ -165,7 +167,7 @@ def test_an_ask_is_not_repeated_because_somebody_closed_a_round(monkeypatch):
             other.close(waiting.id)
         return proposals[-1]
 
-    monkeypatch.setattr(_ask, "propose", overtaken)
+    monkeypatch.setattr(moments.ask, "propose", overtaken)
     campaign.ask("tea", 2)
     assert len(proposals) == 1
     assert campaign.model_hash() == campaign.replay_hash()

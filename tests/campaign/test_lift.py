@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from campaign.worlds import Clock, small_campaign
-from studies.lift import study
+from studies.lift import promised, study
+from tensorucb.campaign import plan_lift
+
+# private: the interval against all draws written out, with the same random numbers
 from tensorucb.campaign._lift import Draw, compare_arms, draw_of
 from tensorucb.data import generate_dataset, read_dataset
-from tensorucb.errors import StateError
+from tensorucb.errors import InputError, StateError
 from tensorucb.graph import Graph
 from tensorucb.policies import HighDegree, Random
 
@@ -48,7 +52,7 @@ def test_followers_of_several_chosen_users_count_in_no_arm():
     tell_users(campaign, ask, [f"both-{i}" for i in range(len(pairs))])
     lift = campaign.lift()
     assert (lift.contacted_followers, lift.held_out_followers, lift.rounds) == (15, 5, 1)
-    assert (lift.contacted_rate, lift.held_out_rate, lift.difference) == (0.0, 0.0, 0.0)
+    assert (lift.contacted_rate, lift.held_out_rate, lift.difference, lift.responders) == (0.0, 0.0, 0.0, 0)
 
 
 def test_rates_are_those_of_each_arm_within_the_window():
@@ -202,6 +206,105 @@ def test_one_round_with_few_draws_excludes_nothing():
     assert (found.low, found.high) == (-1.0, 1.0)
 
 
+# -- hardly any responses --
+
+
+def test_without_countable_responses_the_interval_is_what_so_few_followers_leave_open():
+    """Eight rounds of 10 users with 20 followers each, nobody responds: 1,280 and 320 followers bound both rates."""
+    held = np.arange(10) < 2
+    draws = [Draw(np.full(10, 20.0), np.zeros(10), held) for _ in range(8)]
+    found = compare_arms(draws, np.random.default_rng(0))
+    z = 1.6449
+    assert found.responders == 0
+    assert found.difference == 0.0
+    assert found.high == pytest.approx(z**2 / (1280 + z**2), rel=1e-3)
+    assert found.low == pytest.approx(-(z**2) / (320 + z**2), rel=1e-3)
+    assert found.text.startswith("no countable responses yet: none of the 1,600 followers who count has responded")
+    assert "An effect of 1.00 points would show in about" in found.text
+    # Of ten times as many followers a smaller effect is known to be excluded.
+    more = compare_arms([replace(draw, followers=10 * draw.followers) for draw in draws], np.random.default_rng(0))
+    assert more.high < 0.2 * found.high
+
+
+def test_two_responders_are_no_certainty():
+    """Both follow contacted users of one round: the interval holds 0, and effects much larger than the one found."""
+    responders = np.zeros(10)
+    responders[5:7] = 1.0
+    draws = [Draw(np.full(10, 20.0), responders, np.arange(10) < 2)]
+    found = compare_arms(draws, np.random.default_rng(0))
+    assert found.low < 0.0 < found.difference < 0.02 < found.high
+
+
+def test_more_rounds_are_needed_for_smaller_effects():
+    found = compare_arms(small_draws(1, rounds=6), np.random.default_rng(0))
+    assert found.rounds_for(0.01) >= 4 * found.rounds_for(0.02) - 4
+    with pytest.raises(InputError, match="effect must be"):
+        found.rounds_for(0.0)
+
+
+# -- plans --
+
+
+def test_a_plan_answers_what_is_left_out():
+    effect = plan_lift(30, 0.05, rounds=10).effect
+    assert 0.005 < effect < 0.1
+    assert plan_lift(30, 0.05, rounds=10, effect=effect).power == pytest.approx(0.8, abs=0.02)
+    assert plan_lift(30, 0.05, effect=effect).rounds == pytest.approx(10, abs=1)
+    # More of anything shows more; followers who act alike and numbers that differ show less.
+    base = plan_lift(30, 0.05, rounds=10, effect=0.03).power
+    assert plan_lift(60, 0.05, rounds=10, effect=0.03).power > base
+    assert plan_lift(30, 0.05, rounds=20, effect=0.03).power > base
+    assert plan_lift(30, 0.05, rounds=10, effect=0.03, holdout=0.5).power > base
+    assert plan_lift(30, 0.05, rounds=10, effect=0.03, clustering=0.2).power < base
+    assert plan_lift([3, 3, 3, 111], 0.05, rounds=10, effect=0.03).power < base
+    hopeless = plan_lift(1, 0.05, effect=0.001)
+    assert hopeless.rounds is None
+    assert "needs more than 1,000 rounds" in hopeless.text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [({"followers": 0}, "followers"), ({"rate": 1.0}, "rate"), ({"users": 1}, "users"), ({"holdout": 0.01}, "holdout")],
+)
+def test_a_plan_that_cannot_be_is_refused(wrong, named):
+    with pytest.raises(InputError, match=named):
+        plan_lift(**{"followers": 30, "rate": 0.05, **wrong})
+
+
+def test_a_campaign_plans_by_its_choice_and_later_by_its_rounds():
+    campaign = small_campaign(graph=stars([8] * 12), policy=HighDegree(), window="100s", ask={"holdout": 0.25})
+    before = campaign.plan_lift("tea", 8, rounds=10)
+    assert (before.users, before.holdout, before.followers) == (8, 0.25, 8.0)
+    for _ in range(3):
+        ask = campaign.ask("tea", 8)
+        tell_users(
+            campaign, ask, [f"{user}-{i}" for user in chosen_of(campaign, ask) for i in range(1 + (user < "s5"))]
+        )
+        campaign.close(ask.id)
+    later = campaign.plan_lift("tea", 8, rounds=10)
+    assert later.rate == pytest.approx(campaign.lift().responders / (3 * 8 * 8))
+    assert later.effect != before.effect
+
+
+def test_a_plan_keeps_its_promise_on_a_generated_log():
+    """200 campaigns: a share of 80 % has a standard error of 3 points."""
+    data = generate_dataset("sandbox", rng=0)
+    found = promised(data, campaigns=200, rounds=5, k=10, share=0.3, effect=0.08, seed=3)
+    assert found.plan.power == pytest.approx(found.shown, abs=0.09)
+    assert 0.3 < found.shown < 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", ["christianity", "generated"])
+def test_a_plan_keeps_its_promise_within_five_points(world):
+    """500 campaigns have a standard error of 2 points, and the plan's own simulation one of 1.3."""
+    if world == "christianity" and not CHRISTIANITY.exists():
+        pytest.skip("the shared data sets are not on this machine")
+    data = read_dataset(CHRISTIANITY) if world == "christianity" else generate_dataset("digg_like", scale=0.3, rng=0)
+    found = promised(data, campaigns=500, rounds=20, k=10, share=0.2, effect=0.02, seed=0)
+    assert found.plan.power == pytest.approx(found.shown, abs=0.05 + 0.023)
+
+
 # -- many campaigns --
 
 
@@ -259,3 +362,9 @@ def test_real_campaigns_show_no_effect_where_there_is_none_and_find_one_that_is_
     moved = [aa_campaign(number, 0.3) for number in range(60)]
     assert sum(x.low <= 0.3 <= x.high for x in moved) >= 47
     assert sum(x.low > 0.0 for x in moved) >= 45
+
+
+def test_a_plan_of_very_many_contacts_is_refused_before_it_is_worked_out():
+    with pytest.raises(InputError, match=r"rounds must be a whole number in 1\.\.33"):
+        plan_lift(1e5, 0.05, users=300, rounds=173)
+    assert plan_lift(50.0, 0.05, users=1000, effect=1e-5).rounds is None

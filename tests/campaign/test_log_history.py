@@ -91,19 +91,19 @@ def test_strangers_and_mixtures():
     campaign = small_campaign(policy=Thompson())
     log = purchases(campaign)
     strange = [*log, {"user": "guest", "item": "tea", "time": 0.0}]
-    with pytest.raises(UnknownIdError, match=r"1 of 121 rows names somebody .*'guest' \(row 121\)"):
-        campaign.import_history(strange)
+    with pytest.raises(UnknownIdError, match=r"1 of 121 rows .*not in the network \(line 121: 'guest'\)"):
+        campaign.import_history(strange, strict=True)
     s, t = (campaign.graph.ids[ends[0]].item() for ends in (campaign.graph.sources, campaign.graph.targets))
     edge = {"source": s, "target": t, "outcome": 1, "product": "tea"}
-    with pytest.raises(InputError, match="row 2 is the one and row 1 the other"):
+    with pytest.raises(InputError, match="line 2 is the one and line 1 the other"):
         campaign.import_history([log[0], edge])
     with pytest.raises(InputError, match=r"'product' \(or 'item'\)"):
         campaign.import_history([{"user": s, "time": 1.0}])
     assert campaign.rounds() == ()
-    skipped = campaign.import_history(strange, unknown="skip")
+    skipped = campaign.import_history(strange, max_left_out=1.0)
     assert skipped.unknown == 1
     assert campaign.import_history(log).known_rounds == 2
-    past = campaign.import_history([edge, {**edge, "target": "guest"}, {**edge, "target": s}], unknown="skip")
+    past = campaign.import_history([edge, {**edge, "target": "guest"}, {**edge, "target": s}], max_left_out=1.0)
     assert (past.rounds, past.responses, past.unknown) == (1, 1, 2)
     assert campaign.import_history([{"user": s, "item": "lamp", "time": 1.0}]).other == 1
 
@@ -115,4 +115,4 @@ def test_one_product_for_all_rows_and_forgetting():
     user = log[0]["user"]
     report = campaign.forget(user)
     assert report.model_after == report.replay
-    assert campaign.import_history(log, product=[0.5, 0.5], window="1d", unknown="skip").known_rounds == 1
+    assert campaign.import_history(log, product=[0.5, 0.5], window="1d", max_left_out=1.0).known_rounds == 1

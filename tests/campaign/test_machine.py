@@ -113,7 +113,9 @@ class CampaignMachine(RuleBasedStateMachine):
         self.campaign.expire()
         before = self.campaign.status()
         with pytest.raises((InputError, StateError)):
-            self.campaign.tell(round_id, [{"user": "person-001", "time": 7.0}, {"user": "nobody", "time": 7.0}])
+            self.campaign.tell(
+                round_id, [{"user": "person-001", "time": 7.0}, {"user": "nobody", "time": 7.0}], strict=True
+            )
         assert self.campaign.status() == before
 
     @rule(round_id=rounds)
@@ -167,8 +169,8 @@ class CampaignMachine(RuleBasedStateMachine):
         self.campaign.model_hash()
         arrays = self.campaign._handle.model.policy.state().arrays
         if "successes" in arrays:
-            np.testing.assert_array_equal(arrays["successes"][0], successes)
-            np.testing.assert_array_equal(arrays["failures"][0], failures)
+            np.testing.assert_array_equal(arrays["successes"], successes)
+            np.testing.assert_array_equal(arrays["failures"], failures)
         else:
             assert not successes.any()
             assert not failures.any()

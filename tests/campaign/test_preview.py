@@ -34,12 +34,17 @@ def test_an_ask_straight_after_a_preview_gives_the_same(policy, objective):
     assert not set(first.seeds) & set(ask.seeds)
 
 
-def test_the_hold_out_is_drawn_when_the_round_opens():
-    campaign = small_campaign()
-    first = campaign.preview("tea", 10, holdout=0.3)
-    opened = campaign.ask("tea", 10, holdout=0.3)
-    assert set(first.seeds) == {*opened.seeds, *opened.held_out}
+@pytest.mark.parametrize("users", [None, [f"person-{i:03d}" for i in range(10)]])
+def test_a_preview_is_the_round_that_is_opened_with_the_campaign_s_defaults_in_it(users):
+    campaign = small_campaign(window="7d", ask={"k": 10, "holdout": 0.3, "cooldown": "1d"})
+    first = campaign.preview("tea", users=users)
+    opened = campaign.ask("tea", users=users)
     assert len(opened.held_out) == 3
+    for name in ("seeds", "held_out", "reach", "cost", "deadline"):
+        assert getattr(first, name) == getattr(opened, name)
+    assert opened.explain() == first.explanation
+    # They rest now, which the next proposal knows.
+    assert not set(campaign.preview("tea").seeds) & set(opened.seeds)
 
 
 def test_a_preview_counts_due_rounds_as_closed_and_writes_nothing(tmp_path):
@@ -130,7 +135,7 @@ def test_strategies_of_a_list():
         ({"users": []}, "at least one"),
         ({"users": ["person-001"] * 2}, "twice"),
         ({"users": ["person-001"], "k": 2}, "k = 2, but users names 1"),
-        ({"users": ["person-001"], "exclude": ["person-001"]}, "the list in users names 'person-001', who may not"),
+        ({"users": ["person-001"], "exclude": ["person-001"]}, "the list in users names 'person-001', who is excluded"),
         ({"users": ["person-001"], "must_include": ["person-002"]}, "left out 'person-002'"),
         ({"users": ["person-001"], "shadow": ["person-002"]}, "shadow"),
     ],

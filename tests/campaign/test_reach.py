@@ -8,8 +8,9 @@ import pytest
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from studies import reach as study
 from tensorucb.campaign import create_campaign, load_campaign
-from tensorucb.campaign._reach import Outcome, stated, width_factor
-from tensorucb.campaign._round import Forecast
+
+# private: the arithmetic of intervals against distributions written out
+from tensorucb.campaign._reach import Forecast, Outcome, stated, width_factor
 from tensorucb.graph import Graph
 from tensorucb.policies import HighDegree, LinUCB, Prediction, TensorUCB, Thompson, UCBPolicy
 from tensorucb.store import open_store
@@ -126,7 +127,7 @@ def test_an_explanation_is_small_and_exact_enough_for_what_it_says(offers):
     )
     with store.read() as session:
         # 36 kB and more if all numbers were kept to the last bit.
-        assert len(session.blob(1, "explain-00000001")) < 12_000
+        assert len(session.explanation(1, 1)) < 12_000
     ask = small_campaign(policy=Fixed(0.3), graph=graph, **offers).ask("tea", 10, **wanted)
     degrees = dict(zip(graph.ids.tolist(), graph.out_degree.tolist(), strict=True))
     each = ask.explain(ask.seeds[0]).score / degrees[ask.seeds[0]]

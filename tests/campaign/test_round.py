@@ -6,6 +6,7 @@ import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign
 from tensorucb.campaign import load_campaign
+from tensorucb.errors import EarlyCloseError
 
 STRATEGIES = {"email": [1.0, 0.0], "letter": [0.0, 1.0]}
 QUESTIONS = [
@@ -42,7 +43,7 @@ def test_a_round_that_is_read_again_is_the_one_that_was_asked(campaign):
             if "request_id" in question:
                 assert other.ask(**{"product": "tea", **question}) == ask
         campaign.tell(ask.id, answers(campaign, ask))
-        assert campaign.close(ask.id) == campaign.round(ask.id)
+        assert campaign.close(ask.id, early=True) == campaign.round(ask.id)
         with again(campaign) as other:
             assert other.rounds() == campaign.rounds()
             assert other.progress() == campaign.progress()
@@ -72,3 +73,32 @@ def test_a_round_without_somebody_who_is_forgotten(campaign):
 
 def _columns(ask):
     return ask.seeds, ask.strategies, ask.gains
+
+
+def test_a_round_is_not_closed_by_mistake_long_before_its_responses_are_in():
+    clock = Clock()
+    campaign = small_campaign(window="14d", clock=clock)
+    ask = campaign.ask("tea", 2)
+    clock.now += 300
+    with pytest.raises(EarlyCloseError, match=r"responses to round 1 may come for another 14 days.* early=True"):
+        campaign.close(ask)
+    assert campaign.round(ask).status == "open"
+    assert campaign.close(ask, early=True).status == "closed"
+    # Again changes nothing, and needs no permission.
+    assert campaign.close(ask).status == "closed"
+    # With half of the time over, or less than a day to go, it may be closed.
+    later = campaign.ask("tea", 2)
+    clock.now += 7 * 86400
+    assert campaign.close(later).status == "closed"
+    assert campaign.close(campaign.ask("tea", 2, window="1d")).status == "closed"
+    assert campaign.close(campaign.ask("tea", 2, window="14d", deadline="20h")).status == "closed"
+
+
+def test_an_ask_stands_for_its_round():
+    campaign = small_campaign()
+    ask = campaign.ask("tea", 2)
+    assert campaign.tell(ask, answers(campaign, ask)).accepted > 0
+    assert campaign.tell(ask.id, answers(campaign, ask)).accepted == 0
+    assert campaign.explain(ask) == ask.explain()
+    assert campaign.cancel(campaign.ask("tea", 1)).status == "cancelled"
+    assert campaign.close(ask) == campaign.round(ask) == campaign.round(ask.number)

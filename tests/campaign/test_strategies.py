@@ -493,7 +493,7 @@ def test_a_catalogue_is_refused_where_it_cannot_be_used():
     with pytest.raises(InputError, match="the campaign has none"):
         campaign.ask("tea", 2, strategies="all")
     campaign.add_strategies(["email"], [[1.0, 0.0]], [1.0])
-    with pytest.raises(InputError, match="strategy 'email' is known with other cost"):
+    with pytest.raises(InputError, match="strategy 'email' is known with another cost"):
         campaign.add_strategies(["email"], [[1.0, 0.0]])
     with pytest.raises(InputError, match="known with other features"):
         campaign.add_strategies(["email"], [[0.0, 1.0]], [1.0])
@@ -552,7 +552,9 @@ def test_explanations_compare_the_offers():
     for seed in explained.seeds:
         values = {offer.strategy: offer.expected for offer in seed.offers}
         assert values[seed.strategy] == pytest.approx(seed.score)
-        assert f"Gets '{seed.strategy}' (cost {COSTS.get(seed.strategy, 0):g}): {seed.score:.2f} expected" in seed.text
+        assert (
+            f"Gets '{seed.strategy}' (cost {COSTS.get(seed.strategy, 0):.2f}): {seed.score:.2f} expected" in seed.text
+        )
         assert [offer.cost for offer in seed.offers] == [0.0, 2.0, 0.5]
     other = next(user for user in campaign.graph.ids.tolist() if user not in ask.seeds)
     found = ask.explain(other)

@@ -79,4 +79,4 @@ def test_later_users_and_products_find_their_rows_too():
     with pytest.raises(ShapeError, match="2 rows for 1 users"):
         campaign.add_users(["v"], pl.DataFrame(np.ones((2, 3))))
     with pytest.raises(InputError, match="products must be a mapping"):
-        small_campaign(products=pd.DataFrame({"product": ["cup"], "a": [1.0]}))
+        small_campaign(products=["cup"])

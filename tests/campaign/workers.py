@@ -6,6 +6,7 @@ import multiprocessing
 
 from campaign.worlds import Clock, answers, small_campaign
 from tensorucb.campaign import load_campaign
+from tensorucb.errors import InputError
 from tensorucb.policies import LinUCB, Thompson
 
 # A server process forks the children: quick, and free of the threads of whatever ran before.
@@ -59,6 +60,21 @@ def tell_many(url, round_id, name, count, shared, pipe):
         pipe.send(repr(error))
 
 
+def tell_together(url, batches, barrier, pipe):
+    """Tell batches at the same moment as another process; accepted rows and duplicates of each."""
+    try:
+        told = []
+        with load_campaign("spring", storage=url, clock=Clock()) as campaign:
+            for round_id, rows in batches:
+                barrier.wait(60.0)
+                report = campaign.tell(round_id, rows)
+                told.append((report.accepted, report.duplicates))
+        pipe.send(told)
+    except Exception as error:
+        barrier.abort()
+        pipe.send(repr(error))
+
+
 def shared_campaign(url):
     """A campaign with one open round for many tellers."""
     campaign = small_campaign(url, policy=Thompson())
@@ -78,3 +94,19 @@ def play_with_strategies(url, first, last, pipe):
         for number in range(first, last + 1):
             play_round_with_strategies(campaign, number)
         pipe.send([campaign.model_hash(), campaign.replay_hash()])
+
+
+def ask_under_a_cap(url, name, rounds, pipe):
+    """Rounds of one campaign of a group, one after another; who was contacted in each, or that nobody was left."""
+    asked = []
+    try:
+        with load_campaign(name, storage=url, clock=Clock()) as campaign:
+            for _ in range(rounds):
+                try:
+                    asked.append(campaign.ask("tea", 3).contacted)
+                except InputError as error:
+                    if "over the contact cap" not in str(error):
+                        raise
+        pipe.send(asked)
+    except Exception as error:
+        pipe.send(repr(error))

@@ -8,14 +8,13 @@ import sys
 
 import pytest
 
+from cli.commands import command_names
 from tensorucb.cli import main
-from tensorucb.cli._app import COMMANDS, load_command, summary
 from tensorucb.errors import InputError
 
 HEAVY = ("numpy", "numba", "scipy", "altair", "polars", "sklearn", "sqlalchemy", "rich")
-
-
 LAUNCH = [sys.executable, "-m", "tensorucb"]
+COMMANDS = command_names()
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
@@ -48,9 +47,10 @@ def test_python_m_is_the_command():
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: tensorucb [OPTIONS] COMMAND")
-    for name in COMMANDS:
-        assert name in done.stdout
-        assert summary(name).split()[-1] in done.stdout
+    listed = " ".join(done.stdout.split())
+    for name in ("demo", "select", "create", "ask", "tell", "close", "status", "serve"):
+        summary = run(name, "--help").stdout.split("\n\n")[1]
+        assert f" {name} {' '.join(summary.split())}" in listed
     assert run("--version").stdout.startswith("tensorucb ")
 
 
@@ -64,11 +64,10 @@ def test_help_prints_under_an_ascii_locale():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_loads_and_has_help(name, capsys):
-    assert load_command(name).name == name
     with pytest.raises(SystemExit) as stop:
         main([name, "--help"])
     assert not stop.value.code
-    assert "Usage" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith(f"Usage: tensorucb {name} ")
 
 
 def test_help_speaks_of_numbers_and_files_not_of_python(capsys):

@@ -39,7 +39,7 @@ def bash(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [(("cre",), "create"), (("ask", "--pro"), "--product"), (("datasets", "ma"), "make")],
+    [(("cre",), "create"), (("ask", "--prod"), "--product"), (("datasets", "ma"), "make")],
 )
 def test_bash_completes(bash, words, expected):
     assert bash("tensorucb", *words) == [expected]

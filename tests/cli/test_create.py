@@ -78,7 +78,8 @@ def test_products_and_users_that_come_later(shop, tmp_path):
     products = pl.read_csv(shop / "products.csv")
     fresh = products.tail(2).with_columns(product=pl.Series(["new1", "new2"]))
     pl.concat([products, fresh]).write_parquet("more.parquet")
-    assert run_json("add-products", "spring", "more.parquet") == {"added": 2, "known": 24, "products": 26}
+    added = run_json("add-products", "spring", "more.parquet")
+    assert added == {"added": 2, "known": 24, "products": 26, "report": ["more.parquet: 26 rows, 26 kept"]}
     assert "0 products added, 26 known before" in run("add-products", "spring", "more.parquet").stdout
     assert len(run_json("ask", "spring", "--product", "new2", "-k", 3)["seeds"]) == 3
     (tmp_path / "people.csv").write_text("user,group,age,cost\nzoe,Porto,33,1\nu00001,Faro,20,5\n")
@@ -104,7 +105,8 @@ def test_ids_that_look_like_numbers_are_those_of_the_catalogue(shop, tmp_path):
     (tmp_path / "stock.csv").write_text("product,kind\n007,tea\n8,tea\n9,soap\n")
     run("create", "x", "--edges", shop / "followers.csv", "--products", "stock.csv", "--policy", "HighDegree")
     (tmp_path / "more.csv").write_text("product,kind\n8,tea\n10,soap\n")
-    assert run_json("add-products", "x", "more.csv") == {"added": 1, "known": 1, "products": 4}
+    added = run_json("add-products", "x", "more.csv")
+    assert added == {"added": 1, "known": 1, "products": 4, "report": ["more.csv: 2 rows, 2 kept"]}
     with load_campaign("x") as campaign:
         assert campaign.products() == ("007", "8", "9", "10")
 
@@ -119,7 +121,11 @@ def test_ids_that_look_like_numbers_are_those_of_the_catalogue(shop, tmp_path):
         (("--edges", "e.csv", "--column", "edges.source=a", "--column", "edges.source=b"), 2, "twice"),
         (("--edges", "e.csv", "--column", "sales.user=b"), 1, "--column names the table 'sales'"),
         (("--edges", "e.csv", "--column", "edges.source=from"), 1, "e.csv has no column from"),
-        (("--edges", "e.csv", "--actions", "a.csv"), 1, "say in --column which one is the item"),
+        (
+            ("--edges", "e.csv", "--actions", "a.csv"),
+            1,
+            "with --column actions.item=NAME and --column actions.time=NAME.",
+        ),
         (("--edges", "e.csv", "--products", "p.csv", "--kind", "products.size=big"), 1, "big"),
         (
             ("--edges", "e.csv", "--products", "p.csv", "--kind", "products.dim=text"),
@@ -131,7 +137,7 @@ def test_ids_that_look_like_numbers_are_those_of_the_catalogue(shop, tmp_path):
 def test_errors_speak_of_commands(tmp_path, monkeypatch, arguments, code, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "e.csv").write_text("source,target\na,b\nb,c\n")
-    (tmp_path / "a.csv").write_text("user,sku,time\na,x,1\n")
+    (tmp_path / "a.csv").write_text("user,thing,when\na,x,1\n")
     (tmp_path / "p.csv").write_text("product,size\ntea,small\nsoap,large\n")
     said = run("create", "x", *arguments, code=code).stderr
     assert words in said

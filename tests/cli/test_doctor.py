@@ -74,3 +74,34 @@ def test_missing_and_old_packages_come_with_the_way_to_get_them(tmp_path: Path):
     assert "scipy" not in wrong
     assert found["extra ray"] == "without absent-ray; for work on several machines: pip install 'tensorucb[ray]'"
     assert found["extra client"].startswith("installed (scipy ")
+
+
+def test_where_kernels_cannot_be_kept_they_are_compiled_each_time():
+    """A place that only notebooks have stands for a machine on which no directory can be written to."""
+    env = {**os.environ, "NUMBA_CACHE_LOCATOR_CLASSES": "_IPythonCacheLocator"}
+    lines = (
+        ["-m", "tensorucb", "doctor", "--json"],
+        ["-c", "import tensorucb as tu; print(tu.Graph.from_edges(['ann'], ['bob']).n_edges)"],
+    )
+    looked, used = (
+        subprocess.run([sys.executable, *line], env=env, capture_output=True, text=True, check=False) for line in lines
+    )
+    document = json.loads(looked.stdout)
+    assert looked.returncode == 1
+    assert _found(document)["kernels"] == "not kept"
+    assert document["wrong"][0].startswith("Compiled kernels cannot be kept. Set NUMBA_CACHE_DIR")
+    assert used.stdout == "1\n", used.stderr
+    assert used.stderr.count("Set NUMBA_CACHE_DIR") == 1
+
+
+@pytest.mark.slow
+def test_what_is_compiled_at_first_is_not_compiled_by_the_demo(tmp_path):
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_DEBUG_CACHE": "1"}
+    lines = (("doctor", "--compile"), ("demo", "--quick", "--out", str(tmp_path / "out")))
+    compiled, found = (
+        subprocess.run([sys.executable, "-m", "tensorucb", *line], env=env, capture_output=True, text=True, check=True)
+        for line in lines
+    )
+    assert "data saved" in compiled.stdout
+    assert "data loaded" in found.stdout
+    assert "data saved" not in found.stdout

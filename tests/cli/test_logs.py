@@ -35,6 +35,7 @@ def shop(tmp_path, monkeypatch):
         ("ann", "tea", 5),
     ]
     write(tmp_path / "log.csv", bought)
+    write(tmp_path / "lamps.csv", [("bob", "lamp", 7)])
     return tmp_path
 
 
@@ -44,14 +45,13 @@ def write(path, rows):
 
 
 def test_a_log_is_told_to_all_its_rounds(shop):
-    report = run_json("tell", "summer", "log.csv", *NAMES, "--unknown", "skip")
+    report = run_json("tell", "summer", "log.csv", *NAMES)
     assert [report[name] for name in ("accepted", "unknown", "other", "late")] == [2, 1, 3, 0]
     assert [entry["accepted"] for entry in report["rounds"].values()] == [1, 1]
-    again = run_json("tell", "summer", "log.csv", *NAMES, "--unknown", "skip")
+    again = run_json("tell", "summer", "log.csv", *NAMES)
     assert (again["accepted"], again["duplicates"]) == (0, 2)
-    # Not to one round: it would count what was bought of other products.
-    named = run("tell", "summer", "1", "log.csv", *NAMES, "--unknown", "skip", code=1)
-    assert "2 of 6 rows are of another product than round 1" in named.stderr.replace("\n", " ")
+    # Told to one round, what was bought of other products does not count.
+    assert "2 left out: of another product than " in run("tell", "summer", "1", "log.csv", *NAMES).stdout
 
 
 def test_a_log_on_stdin(shop):
@@ -66,19 +66,22 @@ def test_a_log_on_stdin(shop):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("log.csv", *NAMES), 1, "1 of 6 rows names somebody who is not in the network: user 'guest-17' (row 3)."),
-        (("log.csv", *NAMES), 1, "leave these rows out with --unknown skip."),
-        (("1", "log.csv", *NAMES[:2], *NAMES[4:]), 1, "2 of 6 rows name somebody"),
-        (("1", "log.csv", *NAMES), 1, "Tell them without naming a round"),
+        (
+            ("log.csv", *NAMES, "--strict"),
+            1,
+            "log.csv: 1 of 6 rows cannot be used: a user who is not in the network (line 4: 'guest-17').",
+        ),
+        (("log.csv", *NAMES, "--strict"), 1, "or leave them out: without --strict."),
+        (("log.csv", *NAMES, "--max-left-out", 0.1), 1, "or allow a larger share with --max-left-out 1.0."),
+        (("1", "lamps.csv", *NAMES), 1, "Tell them without naming a round"),
         (("1", "log.csv"), 1, "got ['bought_at', 'buyer', 'sku']. Say which is which with --column user=NAME."),
         (("1", "log.csv", *NAMES[:2]), 1, "Say which column it is with --column time=NAME."),
-        (("1", "log.csv", "--column", "user=who"), 1, "--column names the column 'who' as the user"),
         (
-            ("log.csv", *NAMES[:2], *NAMES[4:]),
+            ("1", "log.csv", "--column", "user=who"),
             1,
-            "column it is with --column product=NAME; if all rows belong to one round",
+            "log.csv has no column who; its columns are buyer, sku, bought_at. Say which column",
         ),
-        (("1", "log.csv", *NAMES, "--unknown", "drop"), 1, "--unknown must be 'refuse' or 'skip'; got 'drop'."),
+        (("1", "log.csv", *NAMES, "--max-left-out", 2), 1, "--max-left-out must be a number in [0, 1]; got 2.0."),
         (("1", "log.csv", "--column", "buyer"), 2, "--column must look like user=buyer; got 'buyer'."),
         (("1", "log.csv", "--column", "user=a", "--column", "user=b"), 2, "names a field twice"),
         (("1", "2", "log.csv"), 2, "give a ROUND and a FILE, or a FILE alone"),
@@ -88,12 +91,12 @@ def test_what_is_wrong_is_said_in_the_words_of_the_command(shop, arguments, code
     before = run_json("status", "summer")
     stderr = run("tell", "summer", *arguments, code=code).stderr
     assert said in stderr
-    assert not any(word in stderr for word in ("unknown=", "columns=", "add_users", "import_history"))
+    assert not any(word in stderr for word in ("max_left_out=", "columns=", "add_users", "import_history"))
     assert run_json("status", "summer") == before
 
 
 def test_a_log_is_imported_as_history(shop):
-    options = (*NAMES, "--unknown", "skip")
+    options = NAMES
     write(
         shop / "past.csv",
         [
@@ -103,9 +106,12 @@ def test_a_log_is_imported_as_history(shop):
             ("cid", "hat", "2025-01-04"),
         ],
     )
-    assert "--unknown skip" in run("import-history", "summer", "past.csv", *NAMES, code=1).stderr
+    assert "without --strict" in run("import-history", "summer", "past.csv", *NAMES, "--strict", code=1).stderr
     report = run_json("import-history", "summer", "past.csv", *options, "--window", "1d")
-    assert report == {"rounds": 1, "responses": 3, "known_rounds": 0, "unknown": 1, "other": 1, "used": 0}
+    guest = report.pop("left_out")[0]
+    assert (guest["reason"], guest["first_lines"]) == ("a user who is not in the network", [4])
+    counts = {"rounds": 1, "responses": 3, "known_rounds": 0, "unknown": 1, "other": 1, "used": 0}
+    assert report == {**counts, "remarks": []}
     said = run("import-history", "summer", "past.csv", *options, "--window", "1d").stdout
     assert "0 rounds with 0 responses imported, 1 round known before." in said
     assert "1 row left out: the product is not in the catalogue." in said
@@ -117,14 +123,14 @@ def test_a_log_is_imported_as_history(shop):
 
 @pytest.mark.slow
 def test_what_is_told_fits_a_terminal(shop):
-    told = in_terminal("tell", "summer", "log.csv", *NAMES, "--unknown", "skip", cwd=shop)
+    told = in_terminal("tell", "summer", "log.csv", *NAMES, cwd=shop)
     assert told.code == 0
     lines = [line.strip() for line in told.lines if line.strip()]
     assert lines[0] == "2 accepted (0 late), 0 told before, 0 contradictions."
     assert lines[1].split() == ["Round", "Accepted", "Late", "Told", "before"]
     assert lines[-2:] == [
         "3 rows of no round are left out.",
-        "1 row left out: a user or an edge is not in the network.",
+        "1 left out: a user who is not in the network (line 4: 'guest-17')",
     ]
     assert all(len(line) <= 80 for line in told.lines)
     usage = in_terminal("tell", "--help", cwd=shop)

@@ -80,7 +80,7 @@ def test_status_fits_80_columns_with_responses_beside_expectation(played):
     assert sums.split()[-2:] == [f"{progress.closed.expected:,.1f}", f"{progress.closed.compared:,}"]
     text = " ".join(lines)
     assert f"{progress.reached} different users responded" in text
-    assert f"Spend: {progress.spend:,.6g}" in text
+    assert f"Spend: {progress.spend:,.2f}" in text
     assert f"{100 * progress.lift.low:+.2f} to {100 * progress.lift.high:+.2f}" in text
     assert f"the interval held in {progress.calibration.held} of 22 closed rounds" in text
     assert "Model: up to date" in text
@@ -151,3 +151,27 @@ def test_an_export_for_a_spreadsheet(folder):
     assert head == ["round", "source", "target", "product", "strategy", "credit", "time"]
     manifest = json.loads((folder / "tables" / "manifest.json").read_text())
     assert {line["name"]: line["rows"] for line in manifest["files"]}["credited_edges.csv"] == len(rows) > 22
+
+
+def test_status_splits_users_by_a_column_and_says_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    users = [f"member-{i:02d}" for i in range(20)]
+    edges = [(users[i], users[(i + step) % 20]) for i in range(20) for step in (1, 2, 5)]
+    pl.DataFrame(edges, schema=["source", "target"], orient="row").write_csv("edges.csv")
+    pl.DataFrame({"user": users, "country": ["France", "Spain"] * 10}).write_csv("users.csv")
+    pl.DataFrame({"product": ["p1", "p2"], "title": ["Green tea", "Soap"]}).write_csv("products.csv")
+    tables = [word for name in ("edges", "users", "products") for word in (f"--{name}", f"{name}.csv")]
+    run("create", "spring", *tables, "--column", "products.name=title", "--policy", "HighDegree")
+    asked = run_json("ask", "spring", "--product", "p1", "-k", "6")
+    run("close", "spring", str(asked["number"]))
+    printed = run("status", "spring", "--segment", "country").stdout
+    assert "Green tea (p1)" in printed
+    assert "France *" in printed
+    assert "too few to tell" in printed
+    split = run_json("status", "spring", "--segment", "country")["progress"]
+    assert sum(entry["contacts"] for entry in split["segments"]) == 6
+    run("report", "spring", "--segment", "country")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "By country" in page
+    assert "France: too few to tell" in page
+    assert "Green tea" in page

@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from tensorucb.cli import main
-from tensorucb.cli._network import Generator, prepared
+
+# private: no table shows which edges a generated network has
+from tensorucb.cli._research import Generator
 from tensorucb.data import checksum, digg_like, make_sandbox, prepare, read_dataset, write_dataset
 
 ARGS = ("--synthetic", "digg", "--scale", "0.03", "--quick", "--rounds", "6", "--runs", "2")
+SHORT = (*ARGS[:-3], "2", "--runs", "2")  # for what does not depend on how long is played
 LAUNCH = [sys.executable, "-c", "from tensorucb.cli import main; main()"]
 
 
@@ -143,6 +146,7 @@ def test_network_targets_need_no_log_and_list_their_own_files(tmp_path, capsys):
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["data"]["checksum"] == checksum(read_dataset(tmp_path))
     assert len(manifest["code_sha256"]) == 64
+    assert "numpy" in manifest["versions"]
 
 
 def test_data_are_prepared_as_asked(tmp_path, capsys):
@@ -159,8 +163,13 @@ def test_data_are_prepared_as_asked(tmp_path, capsys):
     expected = prepare(dataset, min_interactions=3, n_products=8, window="2d", rng=0)
     assert manifest["data"]["checksum"] == checksum(expected)
     assert expected.graph.n_nodes == manifest["environment"]["n_nodes"] < 80
-    assert prepared(dataset) is dataset
-    assert prepared(dataset, window="none").window is None
+    for more, expected in (
+        ((), dataset),
+        (("--window", "none"), prepare(dataset, min_interactions=0, drop_isolated=False, window=None)),
+    ):
+        written(capsys, "table-network", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), *more)
+        manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+        assert manifest["data"]["checksum"] == checksum(expected)
 
 
 def test_seed_sets_the_generated_network(tmp_path):
@@ -175,7 +184,7 @@ def test_seed_sets_the_generated_network(tmp_path):
 
 
 def test_the_papers_features_are_the_eigenmap_alone_and_its_oracle_is_tim(tmp_path, capsys):
-    args = ("fig-regret", *ARGS, "--policy", "IMLinUCB", "--policy", "IMLinUCB, tuned", "--policy", "COIN")
+    args = ("fig-regret", *SHORT, "--policy", "IMLinUCB", "--policy", "IMLinUCB, tuned", "--policy", "COIN")
     environments = {}
     for features in ("paper", "ours"):
         names = args if features == "paper" else args[:-4]
@@ -195,7 +204,7 @@ def test_the_papers_features_are_the_eigenmap_alone_and_its_oracle_is_tim(tmp_pa
 
 
 def test_columns_are_explained_if_they_are_there(tmp_path, capsys):
-    line = ("reproduce", "fig-regret", *ARGS, "--policy", "COIN")
+    line = ("reproduce", "fig-regret", *SHORT, "--policy", "COIN")
     for more, explained in (((), False), (("--policy", "TensorUCB"), True)):
         command(*line, *more, "--out", str(tmp_path))
         printed = capsys.readouterr().out
@@ -209,15 +218,15 @@ def test_settings_that_were_given_stay_in_the_file(tmp_path, capsys):
     given = '["IMLinUCB"]\nexploration = 0.25\n\n["DILinUCB"]\nexploration = [0.01, 0.1]\n'
     file.write_text(given)
     same = ("--settings", str(file), "--out", str(tmp_path))
-    written(capsys, "fig-regret", *ARGS, "--policy", "IMLinUCB", *same)  # nothing is chosen
+    written(capsys, "fig-regret", *SHORT, "--policy", "IMLinUCB", *same)  # nothing is chosen
     assert tomllib.loads(file.read_text()) == tomllib.loads(given)
     # Another place for the results: what was given is there, and what was chosen joins it.
-    written(capsys, "fig-regret", *ARGS, "--policy", "DILinUCB", "--settings", str(file), "--out", str(tmp_path / "b"))
+    written(capsys, "fig-regret", *SHORT, "--policy", "DILinUCB", "--settings", str(file), "--out", str(tmp_path / "b"))
     tables = tomllib.loads((tmp_path / "b" / "settings.toml").read_text())
     assert tables["IMLinUCB"] == {"exploration": 0.25}
     assert tables["DILinUCB"]["exploration"] in (0.01, 0.1)
     # Without --settings, what an earlier command chose stays.
-    written(capsys, "fig-regret", *ARGS, "--policy", "COIN", "--out", str(tmp_path / "b"))
+    written(capsys, "fig-regret", *SHORT, "--policy", "COIN", "--out", str(tmp_path / "b"))
     assert tomllib.loads((tmp_path / "b" / "settings.toml").read_text()) == tables
 
 

@@ -9,11 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from tensorucb.cli._app import app
-
-runner = CliRunner()
+from cli.commands import invoke
 
 
 @pytest.fixture
@@ -25,7 +22,7 @@ def star(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object):
-    return runner.invoke(app, ["select", *(str(a) for a in arguments)])
+    return invoke("select", *arguments)
 
 
 def test_table_and_certificate(star: Path) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
+from cli.commands import invoke
+from cli.commands import run as run_here
 from cli.terminal import ASCII, in_pipe, in_terminal, without_progress
-from tensorucb.cli import _output
-from tensorucb.cli._app import app
-from tensorucb.cli._output import shown
+
+# private: how each id must look, wherever it stands
+from tensorucb.cli._output import emit_json, shown
 
 LONG = "x" * 200
 IDS = [
@@ -94,9 +95,7 @@ def test_different_values_never_look_alike():
 
 def test_in_one_process_every_id_stands_whole(folder):
     def run(*arguments):
-        result = CliRunner().invoke(app, list(arguments))
-        assert result.exit_code == 0, result.output
-        return result.output
+        return run_here(*arguments).output
 
     said = whole_life(run)
     assert all(harmless(text) for text in said.values())
@@ -106,7 +105,7 @@ def test_in_one_process_every_id_stands_whole(folder):
     assert shown("[red]tea\x1b[31m") in said["status"]
     assert f"{shown(IDS[0])} -> {shown(IDS[1])}: 0.0 came, 1.0 stands" in said["tell"]
     assert json.loads(said["list json"])["campaigns"][0]["name"] == "a.b"
-    error = CliRunner().invoke(app, ["ask", "a.b", "--product", "\x1b[31m\x9b\n[b]", "-k", "1"])
+    error = invoke("ask", "a.b", "--product", "\x1b[31m\x9b\n[b]", "-k", "1")
     assert error.exit_code == 1
     assert harmless(error.stderr)
     assert error.stderr.count("\n") == 1
@@ -114,12 +113,12 @@ def test_in_one_process_every_id_stands_whole(folder):
 
 def test_json_is_exact_and_harmless(capsys, monkeypatch):
     for value in ({"id": IDS}, {"id": "plain é"}, {"id": "\x7f\x9b\u202e\ud800"}):
-        _output.emit_json(value)
+        emit_json(value)
         text = capsys.readouterr().out
         assert json.loads(text) == value
         assert harmless(text)
     monkeypatch.setattr(sys, "stdout", open("/dev/null", "w", encoding="ascii"))  # noqa: SIM115
-    _output.emit_json({"id": "Zoë 名前"})
+    emit_json({"id": "Zoë 名前"})
     sys.stdout.close()
 
 

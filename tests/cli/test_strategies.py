@@ -60,7 +60,7 @@ def test_the_table_shows_the_strategy_of_each_user(folder):
     assert header.split()[:2] == ["User", "Strategy"]
     for user, strategy in zip(ask["seeds"], ask["strategies"], strict=True):
         assert any(line.split()[1:3] == [user, strategy] for line in lines)
-    assert f"Contacting them costs {ask['cost']:g}." in shown
+    assert f"Contacting them costs {ask['cost']:.2f}." in shown
 
 
 def test_one_strategy_may_be_given(folder):
@@ -94,6 +94,7 @@ def test_what_does_not_go_together_is_refused(folder, options, code, words):
 def test_strategies_without_features_are_each_of_a_kind_of_their_own(folder):
     pl.DataFrame({"strategy": ["email", "visit"], "cost": [1.0, 2.0]}).write_csv("bare.csv")
     found = run("create", "other", "--edges", "edges.csv", "--strategies", "bare.csv")
-    assert "2 from bare.csv, each of a kind of its own" in found.stdout
+    assert "bare.csv: 2 rows, 2 kept" in found.stdout
+    assert "Strategies: 2, each of a kind of its own." in found.stdout
     ask = run_json("ask", "other", "-k", 2, "--strategies", "all", "--per-user")
     assert set(ask["strategies"]) <= {"email", "visit"}

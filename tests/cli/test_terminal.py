@@ -16,7 +16,7 @@ SMALL = ("--rounds", "2", "--runs", "1", "--out", "out")
 LONG = {
     "demo": DEMO,
     "compare": ("compare", "--data", "data", "--validation-rounds", "1", *SMALL),
-    "tune": ("tune", "--data", "data", "--policy", "LinUCB", "--rounds", "1", "--k", "3", "--out", "out.toml"),
+    "tune": ("tune", "--data", "data", "--policy", "LinUCB", "--rounds", "200", "--k", "3", "--out", "out.toml"),
     "reproduce": ("reproduce", "fig-runtime", "--data", "data", "--quick", *SMALL),
 }
 
@@ -87,7 +87,7 @@ def test_without_a_terminal_progress_is_plain_lines(tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["seeds"]
     first, *_, last = done.stderr.decode().splitlines()
-    assert re.fullmatch(r"tensorucb demo: (1 of 10, \d+:\d\d: TensorUCB|still working, 0:10\.)", first)
+    assert re.fullmatch(r"tensorucb demo: (0 of 5, \d+:\d\d: first rounds of TensorUCB|still working, 0:10\.)", first)
     assert re.fullmatch(r"tensorucb demo: done after \d+:\d\d\.", last)
     assert all(line.isprintable() for line in done.stderr.decode().splitlines())
 
@@ -114,6 +114,22 @@ def test_ctrl_c_in_the_middle(tmp_path):
     assert not (tmp_path / "out" / "report.html").exists()
 
 
+def test_an_early_close_asks_at_a_terminal_and_needs_an_option_in_a_pipe(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\nann,bob\nbob,cid\n")
+    in_pipe("create", "spring", "--edges", "edges.csv", "--window", "14d", "--policy", "HighDegree", cwd=tmp_path)
+    in_pipe("ask", "spring", "-k", "1", cwd=tmp_path)
+    refused = in_pipe("close", "spring", "1", cwd=tmp_path)
+    assert refused.returncode == 1
+    assert b"may come for another 14 days" in refused.stderr
+    assert b"--early" in refused.stderr
+    asked = in_terminal("close", "spring", "1", keys=[("[y/N]", "n\n")], cwd=tmp_path)
+    assert asked.code == 1
+    assert "nothing was closed" in asked.text
+    meant = in_terminal("close", "spring", "1", keys=[("[y/N]", "y\n")], cwd=tmp_path)
+    assert meant.code == 0
+    assert "is closed" in meant.text
+
+
 def test_ctrl_c_at_a_question_removes_nobody(tmp_path):
     # Once is enough, even if it comes between the question and the reading of the answer.
     campaign = small_campaign(f"sqlite:///{tmp_path}/campaigns.db")
@@ -137,6 +153,12 @@ def test_an_error_is_wrapped_on_a_terminal_and_whole_in_a_pipe(tmp_path):
 def test_ctrl_c_twice_is_as_quiet_as_once(tmp_path):
     ended = in_terminal("demo", "--out", "out", keys=[("%", "\x03\x03"), ("stopped", "\x03")], cwd=tmp_path)
     interrupted(ended, "Run the same command again")
+
+
+def test_the_first_command_says_that_it_compiles(tmp_path):
+    keys = [("compiling, once", "\x03")]
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    interrupted(in_terminal("demo", "--quick", "--out", "out", keys=keys, env=env, cwd=tmp_path), "start over")
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 from service.serving import serving
 from tensorucb import Graph, create_campaign
-from tensorucb.client import Client, _http
+from tensorucb.client import Client
 from tensorucb.errors import ServiceError, UnknownIdError
 from tensorucb.policies import HighDegree
 
@@ -73,8 +73,7 @@ def _whole_request(near: socket.socket) -> bytes:
     return b"\r\n".join([*lines, b"Connection: close", b"", body])
 
 
-def test_an_answer_that_is_lost_does_not_open_a_second_round(storage, monkeypatch):
-    monkeypatch.setattr(_http, "_FIRST_WAIT", 0.01)
+def test_an_answer_that_is_lost_does_not_open_a_second_round(storage):
     # The answer to the first ask and to the first tell get lost; the request before them finds the campaign.
     with serving(storage) as url, lossy_wire(url, lambda number: number in (1, 3)) as wire, Client(wire) as client:
         campaign = client.campaign("spring")
@@ -85,8 +84,7 @@ def test_an_answer_that_is_lost_does_not_open_a_second_round(storage, monkeypatc
         assert campaign.progress().rounds[0].responders == 1
 
 
-def test_a_creation_and_a_deletion_whose_answers_are_lost_are_done(storage, monkeypatch, tmp_path):
-    monkeypatch.setattr(_http, "_FIRST_WAIT", 0.01)
+def test_a_creation_and_a_deletion_whose_answers_are_lost_are_done(storage, tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\nann,bob\n")
     with serving(storage) as url, lossy_wire(url, lambda number: number in (0, 3)) as wire, Client(wire) as client:
         made = client.create_campaign("new", edges=tmp_path / "edges.csv")
@@ -121,8 +119,7 @@ def test_a_service_that_is_busy_is_asked_again_when_it_says():
     assert answers == []
 
 
-def test_nobody_there_is_an_error_that_names_the_address(monkeypatch):
-    monkeypatch.setattr(_http, "_FIRST_WAIT", 0.001)
+def test_nobody_there_is_an_error_that_names_the_address():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with Client(f"http://127.0.0.1:{port}") as client, pytest.raises(ServiceError, match=f"127.0.0.1:{port}.*running"):

@@ -56,6 +56,18 @@ def test_the_same_seed_gives_the_same_files(tmp_path):
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
+def test_files_as_systems_export_them(tmp_path):
+    first, second = (make_shop(40, 300, 12, rng=1).write(tmp_path / name, dirty=True) for name in "ab")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    other = make_shop(40, 300, 12, rng=2).write(tmp_path / "c", dirty=True)
+    assert first[0].read_bytes() != other[0].read_bytes()
+    texts = {path.name: path.read_bytes() for path in first}
+    assert texts["followers.csv"].startswith("\ufeffFollower;Followee;since\r\n".encode())
+    soon, later = (set(texts[f"purchases-week{n}.csv"].split(b"\r\n")) for n in (1, 2))
+    orders = {line for line in soon if line.startswith(b"O0")}
+    assert orders < later
+
+
 def test_it_is_a_data_set_of_the_plain_form(shop, tmp_path):
     shop.write(tmp_path)
     data = read_dataset(tmp_path)

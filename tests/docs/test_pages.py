@@ -39,7 +39,13 @@ def blocks(page: Path) -> list[tuple[bool, str, str]]:
     return [(bool(slow), language, text) for slow, language, text in BLOCK.findall(page.read_text(encoding="utf-8"))]
 
 
-def run(page: Path, parts: list[tuple[bool, str, str]], directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(
+    page: Path,
+    parts: list[tuple[bool, str, str]],
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(directory)
     monkeypatch.syspath_prepend(directory)  # as for a script in this directory
     names: dict[str, object] = {"__name__": "page"}
@@ -53,8 +59,22 @@ def run(page: Path, parts: list[tuple[bool, str, str]], directory: Path, monkeyp
                 shell(text)
             else:
                 plain(text, monkeypatch)
+        elif language == "text" and page.name == "tutorial.md":
+            check_printed(text, capsys.readouterr().out)
     left = {path.name for path in directory.iterdir()} - {"out", "__pycache__"}
     assert not left, f"{page.name} leaves files where it is followed: let it change to a directory under out/"
+
+
+def check_printed(shown: str, printed: str) -> None:
+    """Whether the commands since the last such block printed these lines; numbers and widths differ from day to day."""
+
+    def alike(text: str) -> list[str]:
+        without_places = re.sub(r"sqlite:\S+", "STORE", re.sub(r"-[0-9a-f]{8}\b", "", text))
+        without_numbers = re.sub(r"\d[\d,.:TZ-]*", "N", without_places)
+        return [" ".join(re.sub("--+", "-", line).split()) for line in without_numbers.splitlines() if line.strip()]
+
+    lines = alike(printed)
+    assert [line for line in alike(shown) if line != "…" and line not in lines] == []
 
 
 def plain(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +103,7 @@ def shell(text: str) -> None:
         timeout=600,
     )
     assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+    print(done.stdout)
 
 
 def quick(parts: list[tuple[bool, str, str]]) -> list[tuple[bool, str, str]]:
@@ -97,14 +118,14 @@ FIRST = ("README.md", "tutorial.md")  # what a newcomer reads; the other pages t
     "page",
     [pytest.param(p, marks=() if p.name in FIRST else pytest.mark.slow, id=p.name) for p in PAGES if quick(blocks(p))],
 )
-def test_blocks_run_as_printed(page, tmp_path, monkeypatch):
-    run(page, quick(blocks(page)), tmp_path, monkeypatch)
+def test_blocks_run_as_printed(page, tmp_path, monkeypatch, capsys):
+    run(page, quick(blocks(page)), tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if quick(blocks(p)) != blocks(p)], ids=lambda page: page.name)
-def test_slow_blocks_run_as_printed(page, tmp_path, monkeypatch):
-    run(page, blocks(page), tmp_path, monkeypatch)
+def test_slow_blocks_run_as_printed(page, tmp_path, monkeypatch, capsys):
+    run(page, blocks(page), tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -138,6 +159,26 @@ def test_commands_in_sentences_exist(text, capsys):
         source = "".join(file.read_text(encoding="utf-8") for file in files)
         assert source
         assert all(f'"{option}"' in source for option in used - {"-m"})
+
+
+def printed_help(capsys, *words: str) -> str:
+    with pytest.raises(SystemExit, match="0"):
+        main([*words, "--help"])
+    return str(capsys.readouterr().out)
+
+
+def test_every_command_and_option_has_a_place_in_the_docs(capsys):
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    reference = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    names = re.findall(r"^  ([a-z][a-z-]+) ", printed_help(capsys).partition("Commands:")[2], flags=re.MULTILINE)
+    assert len(names) > 25
+    lost = []
+    for name in names:
+        if f"`{name}`" not in reference:
+            lost.append(name)
+        options = re.findall(r"^  (?:-\w, )?(--[a-z][a-z-]+)", printed_help(capsys, name), flags=re.MULTILINE)
+        lost += [f"{name} {option}" for option in options if not re.search(rf"{option}(?![\w-])", text)]
+    assert not lost
 
 
 def test_links_to_files_lead_somewhere():

@@ -11,14 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
+from cli.commands import invoke
 from cli.terminal import COMMAND
 from engines.conftest import network, started
 from service.serving import serving
 from tensorucb import Graph
 from tensorucb.campaign import Campaign, create_campaign
-from tensorucb.cli._app import app
 from tensorucb.engines import LocalEngine
 from tensorucb.errors import EngineError, InputError
 from tensorucb.oracle.rr import Sampler
@@ -31,10 +30,6 @@ def edges(tmp_path: Path) -> Path:
     graph, _ = network(300, 1500)
     graph.to_frame().write_csv(tmp_path / "edges.csv")
     return tmp_path / "edges.csv"
-
-
-def run(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +45,7 @@ def run(*arguments: object) -> Any:
 )
 def test_options_that_do_not_fit(command: list[str], options: list[str], said: str, tmp_path: Path) -> None:
     out = [] if command[0] in ("select", "serve") else ["--out", tmp_path / "out"]
-    result = run(*command, *options, *out)
+    result = invoke(*command, *options, *out)
     assert result.exit_code == 2
     assert said in " ".join(result.stderr.split())
     assert not (tmp_path / "out").exists()
@@ -58,7 +53,7 @@ def test_options_that_do_not_fit(command: list[str], options: list[str], said: s
 
 def test_a_command_without_ray(edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    result = run("select", edges, "--engine", "ray", "--address", "127.0.0.1:6379")
+    result = invoke("select", edges, "--engine", "ray", "--address", "127.0.0.1:6379")
     assert result.exit_code == 1
     assert "pip install 'tensorucb[ray]'" in result.stderr
 
@@ -66,12 +61,12 @@ def test_a_command_without_ray(edges: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.slow
 def test_select_and_compare_on_a_cluster(cluster: Any, edges: Path, tmp_path: Path) -> None:
     there = ["--engine", "ray", "--address", cluster.address]
-    picks = [run("select", edges, "--k", 5, "--json", *where) for where in (there, [])]
+    picks = [invoke("select", edges, "--k", 5, "--json", *where) for where in (there, [])]
     assert picks[0].exit_code == 0, picks[0].exception
     assert json.loads(picks[0].stdout) == json.loads(picks[1].stdout)
     world = ["--synthetic", "flixster", "--scale", 0.01, "--policy", "HighDegree", "--runs", 2, "--rounds", 4]
     for name, where in (("there", there), ("here", [])):
-        found = run("compare", *world, "--validation-rounds", 2, "--out", tmp_path / name, *where)
+        found = invoke("compare", *world, "--validation-rounds", 2, "--out", tmp_path / name, *where)
         assert found.exit_code == 0, found.exception
     for file in ("decisions.csv", "decisions-regret.csv", "validation.csv"):
         assert (tmp_path / "there" / file).read_bytes() == (tmp_path / "here" / file).read_bytes()

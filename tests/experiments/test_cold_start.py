@@ -5,7 +5,7 @@ import pytest
 
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError
-from tensorucb.experiments import Environment, WorldSettings, cold_start
+from tensorucb.experiments import Environment, WorldSettings, WorldWithNewcomers, run_experiment, run_policy
 from tensorucb.policies import CUCB, DILinUCB, HighDegree, Random, TensorUCB
 
 
@@ -34,7 +34,7 @@ def world():
 
 def test_nobody_and_nothing_new_is_seen_before_the_arrival(world):
     policy = Recorder()
-    cold_start(world, {"spy": policy}, share=0.5, rounds_before=40, rounds_after=40, runs=1)
+    run_policy(WorldWithNewcomers(world, share=0.5, arrival=40), policy, rounds=80)
     before, after = policy.rounds[:40], policy.rounds[40:]
     assert not {p for p, _ in before} & {p for p, _ in after}
     seeded_before = np.unique(np.concatenate([rows for _, rows in before]))
@@ -49,13 +49,13 @@ def test_features_carry_over_to_newcomers_and_node_wise_learning_does_not(world)
         "per edge": CUCB(),
         "degree": HighDegree(),
     }
-    found = cold_start(world, {"tensor": TensorUCB(), **others}, rounds_before=40, rounds_after=10, runs=12)
-    regret = {label: arrival.regret.mean() for label, arrival in found.items()}
+    late = WorldWithNewcomers(world, arrival=40)
+    played = run_experiment(late, {"tensor": TensorUCB(), **others}, rounds=50, runs=12)
+    regret = {label: played.final(label, last=10).mean for label in played.policies}
     # Seed 0, 12 runs of 10 rounds after the arrival: the tensor at most 0.6 of what any of the others loses.
     assert all(regret["tensor"] < 0.6 * regret[label] for label in others)
-    assert found["tensor"].newcomers_seeded.mean() >= 1.0
 
 
 def test_share_is_checked(world):
     with pytest.raises(InputError, match="share must be a number in"):
-        cold_start(world, {"degree": HighDegree()}, share=1.0)
+        WorldWithNewcomers(world, share=1.0)

@@ -5,6 +5,17 @@ import csv
 import numpy as np
 import pytest
 
+from experiments.parts import (
+    Comparison,
+    ProductBlind,
+    contestants,
+    ours_untouched,
+    paper_policies,
+    read_settings,
+    references,
+    strategy_contestants,
+    write_settings,
+)
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError
 from tensorucb.experiments import (
@@ -15,17 +26,8 @@ from tensorucb.experiments import (
     run_experiment,
     split_products,
     tune,
+    write_csv,
 )
-from tensorucb.experiments._comparison import Comparison
-from tensorucb.experiments._contestants import (
-    ProductBlind,
-    contestants,
-    ours_untouched,
-    paper_policies,
-    references,
-    strategy_contestants,
-)
-from tensorucb.experiments._files import read_settings, write_csv, write_settings
 from tensorucb.policies import HighDegree, LinUCB, Policy, Random
 
 

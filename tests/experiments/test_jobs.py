@@ -11,8 +11,6 @@ import pytest
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError
 from tensorucb.experiments import Environment, WorldSettings, run_experiment, tune
-from tensorucb.experiments._pool import in_processes
-from tensorucb.experiments._tuning import choose_features
 from tensorucb.policies import CUCB, HighDegree, LinUCB, Random
 
 
@@ -43,8 +41,6 @@ def test_tuning_on_two_processes_tries_the_same(world):
     assert tune(world, policies, rounds=3, jobs=2).rows() == tune(world, policies, rounds=3).rows()
     alone = {"CUCB": CUCB()}
     assert tune(world, alone, rounds=3, jobs=2).rows() == tune(world, alone, rounds=3).rows()
-    one, two = (choose_features(world, CUCB(), rounds=3, jobs=jobs) for jobs in (1, 2))
-    assert (one.regret, one.chosen) == (two.regret, two.chosen)
 
 
 class Failing(HighDegree):
@@ -76,28 +72,28 @@ def test_a_process_that_is_killed_costs_time_but_no_number(world, monkeypatch):
     assert numbers(one) == numbers(run_experiment(world, policies, rounds=3, runs=2, jobs=2))
 
 
-def test_every_task_is_done_once_with_a_share_of_the_threads(tmp_path, monkeypatch):
+class Noting(Random):
+    """Writes down, in each round, which process plays it, and how many threads that process may use."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def update(self, product, edges, outcomes):
+        with (self.folder / str(os.getpid())).open("a") as file:
+            file.write(f"{os.environ['TENSORUCB_THREADS']}\n")
+
+
+def test_every_run_is_played_once_with_a_share_of_the_threads(world, tmp_path, monkeypatch):
     monkeypatch.setenv("TENSORUCB_THREADS", "6")
     monkeypatch.setattr("tensorucb.experiments._pool.thread_count", lambda: 6)
-
-    def task(number):
-        def work(step):
-            with (tmp_path / f"{number}").open("x") as file:
-                file.write(f"{os.environ['TENSORUCB_THREADS']} {os.getpid() != here}")
-            step()
-            return 10 * number
-
-        return work
-
-    here, told, results = os.getpid(), [], {}
-    in_processes([task(number) for number in range(7)], 3, told.append, results.__setitem__)
-    assert sorted(told) == list(range(7))
-    assert results == {number: 10 * number for number in range(7)}
-    assert {path.read_text() for path in tmp_path.iterdir()} == {"2 True"}
-    in_processes(
-        [task(7)], 3, told.append, results.__setitem__
-    )  # one task is not worth a process, and is left to the caller
-    assert len(told) == len(results) == 7
+    policies = {"noting": Noting(tmp_path)}
+    run_experiment(world, policies, rounds=1, runs=7, jobs=3)
+    notes = {int(path.name): path.read_text().split() for path in tmp_path.iterdir()}
+    assert os.getpid() not in notes
+    assert [threads for lines in notes.values() for threads in lines] == ["2"] * 7
+    # One run is not worth a process.
+    run_experiment(world, policies, rounds=1, runs=1, jobs=3)
+    assert (tmp_path / str(os.getpid())).read_text() == "6\n"
 
 
 @pytest.mark.parametrize("jobs", [0, -1, 1.5, "two", None])

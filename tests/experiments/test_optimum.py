@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.parts import ProductBlind
 from reference.oracle import select_seeds
 from tensorucb.data import digg_like, read_dataset
 from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset
-from tensorucb.experiments._contestants import ProductBlind
 from tensorucb.oracle import SeedOracle
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"

@@ -5,11 +5,17 @@ import csv
 import numpy as np
 import pytest
 
+from experiments.parts import (
+    Comparison,
+    Effort,
+    network_statistics,
+    paper_policies,
+    run_targets,
+    sampled,
+    write_results,
+)
 from tensorucb.errors import InputError
 from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset
-from tensorucb.experiments._comparison import Comparison
-from tensorucb.experiments._contestants import paper_policies
-from tensorucb.experiments._paper import Effort, network_statistics, run_targets, sampled, write_results
 from tensorucb.policies import LinUCB, Random, TensorUCB
 
 

@@ -8,19 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.experiments import ETA, average_regret, exploration_condition, mean_interval, regret_bound, scaled_regret
+from tensorucb.experiments import ETA, average_regret, exploration_condition, mean_interval, regret_bound, round_regret
 
 
-def test_scaled_regret_divides_the_gap_by_eta():
+def test_regret_is_counted_in_users():
+    np.testing.assert_allclose(round_regret([10.0, 4.0], [8.0, 5.0]), [2.0, -1.0])
+
+
+def test_the_papers_figures_divide_by_its_guarantee():
     assert pytest.approx(1 - 1 / math.e - 0.1) == ETA
-    np.testing.assert_allclose(scaled_regret([10.0, 4.0], [8.0, 5.0], eta=0.5), [4.0, -2.0])
 
 
-def test_scaled_regret_refuses_shapes_and_eta():
+def test_regret_refuses_two_shapes():
     with pytest.raises(ShapeError, match="one shape"):
-        scaled_regret([1.0], [1.0, 2.0])
-    with pytest.raises(InputError, match="eta"):
-        scaled_regret([1.0], [1.0], eta=0.0)
+        round_regret([1.0], [1.0, 2.0])
 
 
 def test_average_regret_is_the_running_mean():
@@ -28,10 +29,10 @@ def test_average_regret_is_the_running_mean():
 
 
 def test_bound_matches_the_formula_by_hand():
-    # T=4, K=2, D=3, d=5, R=2, c=0.5, σ²=0.1, |V|=100, B=2, η=0.5
+    # T=4, K=2, D=3, d=5, R=2, c=0.5, σ²=0.1, |V|=100, B=2
     inner = 4 * 2 * 5 * math.log(1 + 4 * 2 / (5 * 0.1)) / math.log(1 + 10)
-    expected = 0.5 * 2 / 0.5 * 100 * 3 * 2 * math.sqrt(inner)
-    found = regret_bound(4, n_nodes=100, k=2, dims=(5, 4, 3), rank=2, exploration=0.5, smoothness=2.0, eta=0.5)
+    expected = 0.5 * 2 * 100 * 3 * 2 * math.sqrt(inner)
+    found = regret_bound(4, n_nodes=100, k=2, dims=(5, 4, 3), rank=2, exploration=0.5, smoothness=2.0)
     assert float(found) == pytest.approx(expected, rel=1e-12)
 
 

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from experiments.parts import read_settings, search
 from tensorucb.data import make_sandbox
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.experiments import (
-    ETA,
     Environment,
     WorldSettings,
     run_experiment,
@@ -18,12 +19,9 @@ from tensorucb.experiments import (
     tune,
     write_csv,
 )
-from tensorucb.experiments._files import read_settings, write_manifest
-from tensorucb.experiments._key import code_digest
-from tensorucb.experiments._results import REGRET_COLUMNS
-from tensorucb.experiments._runs import Play, file_paths
-from tensorucb.experiments._tuning import VALIDATION_RUN, _search
 from tensorucb.policies import Grid, HighDegree, LinUCB, Prediction, Random, UCBPolicy
+
+REGRET_COLUMNS = ["policy", "run", "round", "product", "spread", "regret", "average_regret"]
 
 
 class Spy(UCBPolicy):
@@ -57,7 +55,7 @@ def test_same_products_and_coins_for_every_policy(world):
 def test_regret_is_the_gap_to_the_optimum(world):
     result = run_policy(world, HighDegree(), rounds=6, seed=1)
     best = [world.optimum(int(p)).spread for p in result.product]
-    np.testing.assert_allclose(result.regret, (np.array(best) - result.spread) / ETA)
+    np.testing.assert_allclose(result.regret, np.array(best) - result.spread)
     np.testing.assert_allclose(result.average_regret[-1], result.regret.mean())
     assert result.seconds.shape == (6, 3)
     assert (result.seconds >= 0).all()
@@ -118,16 +116,11 @@ def test_a_damaged_or_missing_run_is_repeated(world, tmp_path):
         np.testing.assert_array_equal(a.spread, b.spread)
 
 
-def test_other_settings_never_share_a_file(world, cascade_world):
-    paths = {
-        file_paths([Play(env, "LinUCB", LinUCB(exploration=c), run, "")], "x", rounds=rounds, seed=seed)[0]
-        for env in (world, cascade_world)
-        for rounds in (3, 4)
-        for seed in (0, 1)
-        for c in (0.1, 1.0)
-        for run in (0, 1)
-    }
-    assert len(paths) == 32
+def test_other_settings_never_share_a_file(world, cascade_world, tmp_path):
+    for env, rounds, seed, c in itertools.product((world, cascade_world), (1, 2), (0, 1), (0.1, 1.0)):
+        policies = {"LinUCB": LinUCB(exploration=c)}
+        run_experiment(env, policies, rounds=rounds, runs=2, seed=seed, directory=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 32
 
 
 def test_a_text_that_looks_like_a_formula_is_guarded_and_numbers_are_not(tmp_path):
@@ -141,7 +134,7 @@ def test_regret_csv_has_the_promised_columns(world, tmp_path):
     experiment = run_experiment(world, {"Random": Random()}, rounds=3, runs=2)
     with write_csv(tmp_path / "regret.csv", experiment.frame.select(REGRET_COLUMNS)).open() as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["policy", "run", "round", "product", "spread", "regret", "average_regret"]
+    assert list(rows[0]) == REGRET_COLUMNS
     assert [(row["run"], row["round"]) for row in rows] == [(str(r), str(t)) for r in (0, 1) for t in (1, 2, 3)]
     assert float(rows[4]["regret"]) == experiment.results[1].regret[1]
 
@@ -191,11 +184,11 @@ def valley(best):
 
 def searched(regret, grid, start):
     """Everything tried by a search whose policy takes x up to 50."""
-    search = _search(grid, start, lambda arguments: arguments["x"] <= 50.0)
-    settings = next(search)
+    trials = search(grid, start, lambda arguments: arguments["x"] <= 50.0)
+    settings = next(trials)
     while True:
         try:
-            settings = search.send([regret(arguments) for arguments in settings])
+            settings = trials.send([regret(arguments) for arguments in settings])
         except StopIteration as end:
             return end.value
 
@@ -248,7 +241,17 @@ def test_products_for_tuning_are_never_played_later(sandbox):
     tuned, compared = split_products(Environment.from_sandbox(many, product_rows=np.arange(1, 23)))
     assert tuned.product_rows.tolist() == [1, 6, 11, 16, 21]
     assert sorted([*tuned.product_rows, *compared.product_rows]) == list(range(1, 23))
-    assert env.draw_products(50, run=0, seed=0).tolist() != env.draw_products(50, run=VALIDATION_RUN, seed=0).tolist()
+    seen: list[bytes] = []
+
+    class Listing(Spy):
+        def learn(self, state, modes, edges, outcomes):
+            seen.append(modes[0].tobytes())
+            return state
+
+    tune(env, {"Listing": Listing()}, rounds=20, grids={"Listing": {"shift": [0, 1]}})
+    run_policy(env, Listing(), rounds=20)
+    assert seen[:20] == seen[20:40] != seen[40:]
+    assert len(seen) == 60
 
 
 def test_runs_by_number_are_those_of_the_whole_experiment(world):
@@ -282,24 +285,11 @@ def test_wrong_arguments_are_named(world):
         run_experiment(world, {}, rounds=1)
 
 
-def test_manifest_says_what_ran(world, tmp_path):
-    path = write_manifest(
-        tmp_path / "manifest.json",
-        command=["tensorucb", "demo"],
-        seed=4,
-        environment=world.describe(),
-        settings={"a": 1},
-    )
-    text = path.read_text("utf-8")
-    assert '"seed": 4' in text
-    assert world.describe()["sha256"] in text
-    assert '"numpy"' in text
-    assert code_digest() in text
+def test_runs_of_other_code_are_not_reused(world, monkeypatch, tmp_path):
+    def kept():
+        run_experiment(world, {"LinUCB": LinUCB()}, rounds=1, runs=1, directory=tmp_path)
+        return len(list(tmp_path.iterdir()))
 
-
-def test_runs_of_other_code_are_not_reused(world, monkeypatch):
-    plays = [Play(world, "LinUCB", LinUCB(), 0, "")]
-    before = file_paths(plays, "x", rounds=3, seed=0)
-    assert file_paths(plays, "x", rounds=3, seed=0) == before
+    assert [kept(), kept()] == [1, 1]
     monkeypatch.setattr("tensorucb.experiments._key.code_digest", lambda: "changed")
-    assert file_paths(plays, "x", rounds=3, seed=0) != before
+    assert kept() == 2

@@ -7,10 +7,10 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from experiments.parts import best_strategy, references, strategy_contestants
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments import Environment, StrategyPolicy, WorldSettings, run_experiment, run_policy, tune
-from tensorucb.experiments._contestants import best_strategy, references, strategy_contestants
 from tensorucb.graph import Graph
 from tensorucb.policies import GammaCounts, LinUCB, Random, TensorUCB
 

@@ -13,6 +13,8 @@ from reference.features import count_past, matched_columns
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile, user_profile
+
+# private: the counts alone, against plain loops
 from tensorucb.features._users import _count_past
 from tensorucb.graph import Graph
 

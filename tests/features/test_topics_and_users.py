@@ -9,21 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from reference.features import lda_mixtures
-from tensorucb._columns import standardised
 from tensorucb.data import ActionLog, read_dataset
 from tensorucb.errors import InputError
-from tensorucb.features import (
-    TopicModel,
-    activity_features,
-    degree_features,
-    held_out_items,
-    taste_features,
-    topic_mixtures,
-    user_features,
-)
+from tensorucb.features import TopicModel, degree_features, held_out_items, user_profile
 from tensorucb.graph import Graph
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
@@ -66,12 +56,13 @@ def test_the_model_sees_held_out_items_only(log: ActionLog) -> None:
     one = TopicModel.fit(log, np.arange(20), n_topics=3, n_nodes=N, rng=2)
     two = TopicModel.fit(changed, np.arange(20), n_topics=3, n_nodes=N, rng=2)
     np.testing.assert_array_equal(one.topics, two.topics)
-    for kind in ("activity", "taste"):
-        first, second = (
-            user_features(Graph.from_edges(np.arange(N), (np.arange(N) + 1) % N), which, np.arange(20), kinds=(kind,))
-            for which in (log, changed)
-        )
-        np.testing.assert_array_equal(first, second)
+    ring = Graph.from_edges(np.arange(N), (np.arange(N) + 1) % N)
+    first, second = (user_profile(ring, which, np.arange(20), one.transform(log)) for which in (log, changed))
+    np.testing.assert_array_equal(first.matrix(), second.matrix())
+
+
+def topic_mixtures(log: ActionLog, n_topics: int = 10, held_out: object = None, **options: object) -> np.ndarray:
+    return TopicModel.fit(log, held_out, n_topics=n_topics, **options).transform(log)  # type: ignore[arg-type]
 
 
 def test_topics_repeat_and_follow_the_seed(log: ActionLog) -> None:
@@ -129,54 +120,35 @@ def test_held_out_items(log: ActionLog) -> None:
         held_out_items(log, 1.0)
 
 
-def test_activity_counts(log: ActionLog) -> None:
-    counts = np.bincount(log.users[log.items < 7], minlength=N)
-    expected = np.log1p(counts)
-    expected = (expected - expected.mean()) / expected.std()
-    np.testing.assert_allclose(activity_features(log, np.arange(7), N)[:, 0], expected)
-    with pytest.raises(InputError, match=r"Pass graph\.n_nodes"):
-        activity_features(log, None, 10)
-
-
-def test_taste_is_the_mean_of_items_liked(log: ActionLog) -> None:
+def test_taste_counts_held_out_actions_by_topic(log: ActionLog, graph: Graph) -> None:
     held = np.arange(0, 40, 3)
-    model = TopicModel.fit(log, held, n_topics=3, n_nodes=N + 1, rng=0)
-    profile = taste_features(model, log, held, N + 1)
-    mixtures = model.transform(log, held)
-    for user in (0, 31, N):
-        liked = mixtures[np.isin(held, log.items[log.users == user])]
-        expected = np.vstack([liked, mixtures.mean(axis=0)]).mean(axis=0)
-        np.testing.assert_allclose(profile[user], expected)
+    mixtures = topic_mixtures(log, 3, held_out=held, n_nodes=N, rng=0)
+    profile = user_profile(graph, log, held, mixtures)
+    for user in (0, 31):
+        liked = np.intersect1d(held, log.items[log.users == user])
+        np.testing.assert_allclose(profile.parts()["taste"][user], mixtures[liked].sum(axis=0))
 
 
-def test_degrees_and_stack(log: ActionLog, graph: Graph) -> None:
-    held = held_out_items(log)
-    users = user_features(
-        graph, log, held, kinds=("eigenmap", "degree", "activity", "taste", "constant"), dim=4, n_topics=5
-    )
-    assert users.shape == (N, 4 + 2 + 1 + 5 + 1)
-    np.testing.assert_allclose(np.linalg.norm(users[:, :4], axis=1), 1)
-    np.testing.assert_array_equal(users[:, 4:6], 0.5 * degree_features(graph))
-    np.testing.assert_allclose(users[:, 6].std(), 0.5)
-    np.testing.assert_allclose((users[:, 7:12] ** 2).sum(axis=1).mean(), 1)
-    assert (users[:, 12] == 1).all()
-    with pytest.raises(InputError, match="held_out"):
-        user_features(graph, log, kinds=("activity",))
+def test_columns_of_the_network(log: ActionLog, graph: Graph) -> None:
+    held, mixtures = held_out_items(log), topic_mixtures(log, 3)
+    both = user_profile(graph, log, held, mixtures, dim=4).parts()
+    np.testing.assert_allclose(np.linalg.norm(both["coordinates"], axis=1), 1)
+    np.testing.assert_array_equal(both["features"][:, :2], 0.5 * degree_features(graph))
+    neither = user_profile(graph, log, held, mixtures, kinds=()).parts()
+    assert "coordinates" not in neither
+    np.testing.assert_array_equal(neither["features"], both["features"][:, 2:])
     with pytest.raises(InputError, match="kinds"):
-        user_features(graph, kinds=("zip code",))  # type: ignore[arg-type]
-
-
-numbers = st.floats(-1e6, 1e6)
+        user_profile(graph, log, held, mixtures, kinds=("zip code",))  # type: ignore[arg-type]
 
 
 @settings(deadline=None)
-@given(arrays(float, st.tuples(st.integers(1, 8), st.integers(1, 4)), elements=numbers))
-def test_standardised_columns(values: np.ndarray) -> None:
-    scaled = standardised(values)
-    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-6)
-    deviation = scaled.std(axis=0)
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 7)), min_size=1, max_size=30))
+def test_degrees_are_standardised(pairs: list[tuple[int, int]]) -> None:
+    sources, steps = (np.array(part) for part in zip(*pairs, strict=True))
+    columns = degree_features(Graph.from_edges(sources, (sources + steps) % 8, nodes=range(8)))
+    np.testing.assert_allclose(columns.mean(axis=0), 0, atol=1e-12)
+    deviation = columns.std(axis=0)
     assert (np.isclose(deviation, 1) | (deviation == 0)).all()
-    np.testing.assert_array_equal(standardised(np.full((5, 1), 0.1)), 0)
 
 
 @pytest.mark.slow
@@ -187,8 +159,7 @@ def test_real_data_to_features_in_well_under_40_seconds() -> None:
     for name in ("digg_core", "christianity"):
         data = read_dataset(DATA / name)
         held = held_out_items(data.log)
-        users = user_features(data.graph, data.log, held, kinds=("eigenmap", "degree", "activity", "taste"))
         products = topic_mixtures(data.log, n_nodes=data.graph.n_nodes)
-        assert np.isfinite(users).all()
+        assert np.isfinite(user_profile(data.graph, data.log, held, products).matrix()).all()
         assert products.shape == (data.log.n_items, 10)
     assert time.process_time() - start < 40

@@ -23,6 +23,7 @@ from tensorucb.campaign import (
     delete_campaign,
     list_campaigns,
     load_campaign,
+    plan_lift,
     read_campaign_data,
 )
 from tensorucb.files import read_state, write_state
@@ -478,14 +479,6 @@ CASES["policies.check_policy"] = lambda w: Case(
 # -- features --
 
 simple(
-    "features.user_features",
-    features.user_features,
-    lambda w: {
-        **{"graph": w.graph, "log": w.log, "held_out": [0, 1], "kinds": ("degree", "activity", "constant"), "dim": 2},
-        **{"n_topics": 2, "rng": 0},
-    },
-)
-simple(
     "features.user_profile",
     features.user_profile,
     lambda w: {
@@ -510,25 +503,11 @@ simple(
 simple(
     "features.laplacian_eigenmap",
     features.laplacian_eigenmap,
-    lambda w: {"graph": w.graph, "dim": 2, "scaling": "rows", "min_component_share": 0.1, "tolerance": 1e-3},
+    lambda w: {"graph": w.graph, "dim": 2, "min_component_share": 0.1, "tolerance": 1e-3},
 )
 simple("features.held_out_items", features.held_out_items, lambda w: {"log": w.log, "share": 0.5, "rng": 0})
 
 simple("features.degree_features", features.degree_features, lambda w: {"graph": w.graph})
-simple(
-    "features.activity_features",
-    features.activity_features,
-    lambda w: {"log": w.log, "items": [0, 1], "n_nodes": 12},
-)
-CASES["features.taste_features"] = lambda w: Case(
-    features.taste_features,
-    {"model": features.TopicModel.fit(w.log, n_topics=2), "log": w.log, "items": [0, 1], "n_nodes": 12},
-)
-simple(
-    "features.topic_mixtures",
-    features.topic_mixtures,
-    lambda w: {"log": w.log, "n_topics": 2, "held_out": [0, 1, 2], "n_nodes": 12, "rng": 0, "report": None},
-)
 CASES["features.TopicModel.transform"] = lambda w: Case(
     features.TopicModel.fit(w.log, n_topics=2, n_nodes=12).transform, {"log": w.log, "items": [0, 1]}
 )
@@ -693,26 +672,23 @@ simple(
     writes=True,
 )
 simple(
-    "experiments.cold_start",
-    experiments.cold_start,
-    lambda w: {
-        **{"environment": w.environment, "policies": {"Random": policies.Random()}, "share": 0.5},
-        **{"rounds_before": 1, "rounds_after": 1, "runs": 1, "seed": 0},
-    },
+    "experiments.WorldWithNewcomers",
+    experiments.WorldWithNewcomers,
+    lambda w: {"environment": w.environment, "share": 0.5, "arrival": 1},
 )
 simple("experiments.mean_interval", experiments.mean_interval, lambda w: {"values": np.ones((3, 2))})
 simple("experiments.average_regret", experiments.average_regret, lambda w: {"regret": [1.0, 2.0]})
 simple(
-    "experiments.scaled_regret",
-    experiments.scaled_regret,
-    lambda w: {"optimum": [2.0, 3.0], "spread": [1.0, 2.0], "eta": 0.5},
+    "experiments.round_regret",
+    experiments.round_regret,
+    lambda w: {"optimum": [2.0, 3.0], "spread": [1.0, 2.0]},
 )
 simple(
     "experiments.regret_bound",
     experiments.regret_bound,
     lambda w: {
         **{"rounds": [1, 2], "n_nodes": 10, "k": 2, "dims": (2, 2), "rank": 1, "exploration": 0.1},
-        **{"noise_variance": 0.1, "smoothness": 1.0, "eta": 0.5},
+        **{"noise_variance": 0.1, "smoothness": 1.0},
     },
 )
 simple(
@@ -827,7 +803,8 @@ def _(w: World) -> Case:
         **{"load_if_exists": True, "products": {"tea": [0.1, 0.2, 0.7]}, "costs": np.ones(12), "groups": ["x"] * 12},
         **{"objective": "direct", "credit": "any", "window": "60s", "epsilon": 0.3, "seed": 0, "snapshot_every": 5},
         **{"strategies": {"call": [1.0, 0.0], "visit": [0.0, 1.0]}, "strategy_costs": {"visit": 2.0}},
-        **{"clock": lambda: 1e9, "data": None},
+        **{"clock": lambda: 1e9, "data": None, "timezone": "Europe/Berlin", "metric": "value", "values": np.ones(12)},
+        **{"product_values": {"tea": 2.0}, "consent": [True] * 12, "contact_group": "spring", "contact_cap": "9/7d"},
         "ask": {"k": 2, "exclude": [0], "cooldown": "7d", "quotas": {"x": 2}, "deadline": "3d"},
         "request_id": "first",
     }
@@ -864,7 +841,8 @@ def _(w: World) -> Case:
     valid = {
         **_tables(),
         **{"columns": {"users": {"user": "user"}}, "kinds": {"products": {"kind": "category"}}, "id_type": "str"},
-        **{"window": "60s", "progress": None},
+        **{"window": "60s", "timezone": "UTC", "queries": None, "consent": None},
+        **{"strict": False, "max_left_out": 0.5, "progress": None},
     }
     return Case(read_campaign_data, valid)
 
@@ -894,6 +872,7 @@ def _(w: World) -> Case:
         "minima": {"x": 1},
         **{"shadow": None, "window": "60s", "deadline": 2e9, "credit": "any", "objective": "direct", "epsilon": 0.3},
         **{"request_id": None, "strategies": None, "per_user": False, "users": None},
+        **{"proposal": None, "audience_rest": None},
     }
     return Case(w.campaign.ask, valid)
 
@@ -948,7 +927,13 @@ def _(w: World) -> Case:
     asked = _open_round(w)
     return Case(
         w.campaign.tell,
-        {"round_id": asked.id, "responses": _answer(w, asked), "unknown": "skip", "columns": {"source": "source"}},
+        {
+            "round_id": asked.id,
+            "responses": _answer(w, asked),
+            "strict": False,
+            "max_left_out": 1.0,
+            "columns": {"source": "source"},
+        },
     )
 
 
@@ -994,17 +979,24 @@ def _log(w: World) -> dict[str, Any]:
 
 
 CASES["campaign.Campaign.tell_log"] = lambda w: Case(
-    w.campaign.tell_log, {"responses": _log(w), "unknown": "skip", "columns": {"user": "user"}}
+    w.campaign.tell_log, {"responses": _log(w), "strict": False, "max_left_out": 1.0, "columns": {"user": "user"}}
 )
 CASES["campaign.Campaign.tell_log, by column"] = lambda w: Case(
     lambda **given: w.campaign.tell_log(given), _log(w), False
 )
 
 
-for _name in ("close", "cancel"):
-    CASES[f"campaign.Campaign.{_name}"] = lambda w, name=_name: Case(  # type: ignore[misc]
-        getattr(w.campaign, name), {"round_id": _open_round(w).id}
-    )
+CASES["campaign.Campaign.close"] = lambda w: Case(w.campaign.close, {"round_id": _open_round(w).id, "early": True})
+CASES["campaign.Campaign.cancel"] = lambda w: Case(w.campaign.cancel, {"round_id": _open_round(w).id})
+_PLAN = {"holdout": 0.5, "rounds": 2, "effect": 0.1, "power": 0.8}
+CASES["campaign.Campaign.plan_lift"] = lambda w: Case(w.campaign.plan_lift, {"product": "tea", "k": 2, **_PLAN})
+CASES["campaign.plan_lift"] = lambda w: Case(
+    plan_lift, {"followers": [3, 4], "rate": 0.1, "users": 4, "clustering": 0.1, **_PLAN}
+)
+CASES["campaign.Campaign.names"] = lambda w: Case(w.campaign.names, {"table": "products"})
+CASES["campaign.Campaign.progress"] = lambda w: Case(
+    w.campaign.progress, {"product": "tea", "strategy": None, "since": 0.0, "until": 2e9, "segment": None}
+)
 CASES["campaign.Campaign.round"] = lambda w: Case(w.campaign.round, {"round_id": w.campaign.rounds()[0].id})
 CASES["campaign.Campaign.explain"] = lambda w: Case(
     w.campaign.explain, {"round_id": w.campaign.rounds()[0].id, "user": 0}
@@ -1040,11 +1032,11 @@ CASES["campaign.Campaign.add_users"] = lambda w: _own(
     "add_users",
     {
         **{"ids": [100], "features": np.ones((1, w.users.shape[1])), "sources": [100], "targets": [0]},
-        **{"costs": [1.0], "groups": ["x"]},
+        **{"costs": [1.0], "groups": ["x"], "consent": None, "values": None},
     },
 )
 CASES["campaign.Campaign.add_products"] = lambda w: _own(
-    w, "add_products", {"ids": ["cocoa"], "features": [[0.1, 0.2, 0.7]]}
+    w, "add_products", {"ids": ["cocoa"], "features": [[0.1, 0.2, 0.7]], "values": None}
 )
 CASES["campaign.Campaign.add_strategies"] = lambda w: _own(
     w, "add_strategies", {"ids": ["call"], "features": [[0.1, 0.7]], "costs": [1.0]}
@@ -1059,7 +1051,14 @@ def _history(w: World) -> dict[str, Any]:
 CASES["campaign.Campaign.import_history"] = lambda w: _own(
     w,
     "import_history",
-    {"responses": _history(w), "product": "tea", "window": "5s", "unknown": "skip", "columns": {"round": "round"}},
+    {
+        "responses": _history(w),
+        "product": "tea",
+        "window": "5s",
+        "strict": False,
+        "max_left_out": 1.0,
+        "columns": {"round": "round"},
+    },
 )
 
 
@@ -1072,5 +1071,19 @@ def _(w: World) -> Case:
 _SECRET = "whsec_" + "QUJD" * 8
 CASES["campaign.Campaign.set_webhook"] = lambda w: _own(
     w, "set_webhook", {"url": "https://shop.example/rounds", "secret": _SECRET}
+)
+CASES["campaign.Campaign.opt_out"] = lambda w: _own(w, "opt_out", {"users": [3, 4], "everywhere": False})
+CASES["campaign.Campaign.opt_in"] = lambda w: _own(w, "opt_in", {"users": [3, 4], "everywhere": False})
+
+
+@case("campaign.Campaign.set_costs")
+def _(w: World) -> Case:
+    made = new_campaign(w, MemoryStore(), strategies={"call": [1.0], "visit": [0.5]}, strategy_costs={"visit": 1.0})
+    return Case(made.set_costs, {"costs": {"call": 2.0}})
+
+
+CASES["campaign.Campaign.why_not"] = lambda w: Case(w.campaign.why_not, {"user": 3})
+CASES["campaign.Campaign.progress"] = lambda w: Case(
+    w.campaign.progress, {"product": "tea", "strategy": None, "since": 1e9, "until": "2030-01-01", "segment": None}
 )
 CASES["campaign.Campaign.forget"] = lambda w: _own(w, "forget", {"user": 3})

@@ -105,7 +105,7 @@ def test_what_cannot_be_kept_is_read_all_the_same(file, tmp_path, caplog):
 def test_errors_are_those_of_reading(file, tmp_path):
     with pytest.raises(FileFormatError, match="cannot read"):
         Graph.read(tmp_path / "absent.csv", cache=tmp_path)
-    with pytest.raises(FileFormatError, match="no column 'wrong'; the columns are"):
+    with pytest.raises(FileFormatError, match="no column wrong; its columns are"):
         Graph.read(file, source="wrong", cache=tmp_path)
     with pytest.raises(InputError, match="id_type"):
         Graph.read(file, id_type="float", cache=tmp_path)

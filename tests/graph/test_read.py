@@ -69,15 +69,15 @@ def test_types_of_ids(tmp_path):
 
 
 BAD_TEXT = {
-    "missing column": ("source,goal\n1,2\n", r"no column 'target'; the columns are \['source', 'goal'\]"),
-    "missing id": ("source,target\n1,2\n2,\n", "targets has 1 missing value, the first in row 2"),
+    "missing column": ("source,goal\n1,2\n", "no column target; its columns are source, goal"),
+    "missing id": ("source,target\n1,2\n2,\n", r"target is empty \(line 3\)"),
     "self-loop": ("source,target\n1,2\n2,2\n", "1 self-loop, the first in row 2"),
     "only a header": ("source,target\n", "the edge list is empty"),
-    "nothing": ("", "cannot read .*e.csv"),
-    "ragged": ("source,target\n1,2\n1,2,3,4\n", "e.csv', line 3: 4 fields, but the header has 2"),
-    "short": ("source,target,weight\n1,2\n3,4,5\n", "e.csv', line 2: 2 fields, but the header has 3"),
-    "long": ("source,target,weight\n1,2,3\n4,5,6,7\n", "e.csv', line 3: 4 fields"),
-    "blank": ("\nsource,target\n1,2\n", "begins with an empty line"),
+    "nothing": ("", "e.csv is empty"),
+    "ragged": ("source,target\n1,2\n1,2,3,4\n", r"e.csv: .*wrong number of fields \(line 3: '1,2,3,4'"),
+    "short": ("source,target,weight\n1,2\n3,4,5\n", r"e.csv: .*wrong number of fields \(line 2: '1,2'"),
+    "long": ("source,target,weight\n1,2,3\n4,5,6,7\n", r"e.csv: .*wrong number of fields \(line 3: '4,5,6,7'"),
+    "blank": ("\nsource,target\n1,x,2\n", r"wrong number of fields \(line 3"),
 }
 
 

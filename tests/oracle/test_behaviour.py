@@ -9,11 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.oracle import ExactSpread, direct_value, greedy_rows, select_pairs, select_seeds, simulate
+from reference.oracle import (
+    ExactSpread,
+    check_probabilities,
+    direct_value,
+    greedy_rows,
+    select_pairs,
+    select_seeds,
+    simulate,
+)
 from tensorucb.graph import Graph
 from tensorucb.oracle import SeedOracle
 from tensorucb.oracle.rr import Sampler
-from tensorucb.oracle.rr._sampler import check_probabilities
 
 
 def random_graph(n, m, seed, skew=0.0):
@@ -205,6 +212,32 @@ def test_memory_limit_stops_with_an_honest_ratio(algorithm):
     assert picks[0].ratio == picks[1].ratio < 0.53
     assert "memory limit" in picks[0].guarantee
     assert picks[0].lower <= 5 * size <= picks[0].upper
+
+
+@pytest.mark.parametrize("algorithm", ["opim", "tim"])
+def test_a_choice_that_is_worth_nothing_ends_and_says_so(algorithm):
+    # Only node 3 has a value, and the candidates have no path to it that can carry.
+    graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    values = [0.0, 0.0, 0.0, 1.0]
+    given = {"values": values, "candidates": [0, 1], "algorithm": algorithm, "rng": 0}
+    pick = select_seeds(graph, [0.5, 0.5, 0.0, 1.0], 2, **given)
+    assert sorted(pick.rows.tolist()) == [0, 1]
+    assert (pick.spread, pick.lower, pick.upper, pick.ratio, pick.rr_sets) == (0.0, 0.0, 0.0, 1.0, 0)
+    # Two steps away and unlikely: the memory ends it, and the exact value is within the bounds.
+    rare = select_seeds(graph, [0.5, 1e-4, 1e-4, 1.0], 1, max_memory=2.0**20, **given)
+    assert rare.lower <= 1e-8 <= rare.upper
+    # Likely enough to be sampled.
+    some = select_seeds(graph, [0.5, 0.5, 0.2, 1.0], 1, **given)
+    assert some.rows.tolist() == [1]
+    assert some.lower <= 0.1 <= some.upper
+
+
+def test_no_more_samples_where_what_seeds_are_themselves_is_enough():
+    # Few edges live: what seeds are worth without samples is more than the certificate asks for.
+    graph, rng = random_graph(2000, 8000, 5)
+    pick = select_seeds(graph, 0.05 * rng.random(graph.n_edges) ** 2, 10, rng=0)
+    assert pick.ratio > 0.8
+    assert pick.rr_sets < 300_000
 
 
 def test_nothing_carries_and_every_node_is_alike():

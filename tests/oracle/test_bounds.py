@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+# private: the bounds of the certificates alone, against simulation
 from tensorucb.oracle._kernels import log_binomial, sets_for_lower, share_lower, share_upper
 
 
@@ -32,6 +33,7 @@ def test_predicted_size_reaches_the_wanted_bound():
     size = sets_for_lower(0.2, 0.15, 10.0)
     assert share_lower(0.2 * math.ceil(size), math.ceil(size), 10.0) == pytest.approx(0.15, rel=1e-3)
     assert math.isinf(sets_for_lower(0.1, 0.2, 10.0))
+    assert sets_for_lower(-0.1, 0.0, 10.0) == 1.0  # nothing is wanted
 
 
 def test_log_binomial():

@@ -14,6 +14,8 @@ from reference.oracle import select_pairs, select_seeds
 from reference.pairs import CascadePairs, DirectPairs, best_pairs, literal_cascade, pair_sets
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
 from tensorucb.graph import Graph
+
+# private: the bound of the constraints alone, against every choice written out
 from tensorucb.oracle._constraints import SeedProblem
 
 DELTA = 1e-9  # so that no certificate fails in any number of runs of these tests

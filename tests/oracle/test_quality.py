@@ -56,6 +56,20 @@ def test_fewer_samples_where_direct_gains_tell_nearly_all():
     assert needed.rr_sets > 1.5 * early.rr_sets
 
 
+def test_live_roots_are_as_good_as_any_roots_where_seeds_are_mostly_worth_themselves(monkeypatch):
+    # One seed reaches most of what can be reached: of the others' gains nearly all is known without samples, and
+    # noise must not be seen in that part.
+    graph = power_law(1500, 90_000, 5, 1.2)
+    p = 3.0 * probabilities(graph, "uni")
+    seeds = {}
+    for most_live_edges in (0.0, 1e9):
+        monkeypatch.setattr("tensorucb.oracle.rr._sampler._SHORT", most_live_edges)
+        seeds[most_live_edges] = [SeedOracle(graph, rng=seed)(p, 150) for seed in range(3)]
+    ratio, error = Judge(graph, p, 2**15).ratio(seeds[1e9], seeds[0.0])
+    assert error < 0.002
+    assert ratio > 0.996
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [10, 20, 50, 100, 200])
 @pytest.mark.parametrize("kind", ["wc", "uni"])

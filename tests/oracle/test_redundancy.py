@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from oracle.test_guarantees import tiny
-from reference.oracle import ExactSpread, direct_value, greedy_rows, select_pairs, select_seeds
+from reference.oracle import ExactSpread, check_probabilities, direct_value, greedy_rows, select_pairs, select_seeds
 from tensorucb import SeedOracle
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.oracle.rr import Sampler
-from tensorucb.oracle.rr._sampler import check_probabilities
 
 SHARES = [0.0, 0.4, 1.0]
 

@@ -9,12 +9,11 @@ import pytest
 
 from oracle.test_guarantees import tiny
 from oracle.test_redundancy import NEAR, SETS, covered
-from reference.oracle import best_set, select_seeds, threshold_spread
+from reference.oracle import best_set, check_probabilities, select_seeds, threshold_spread
 from tensorucb import Graph, SeedOracle
 from tensorucb.diffusion import LiveEdgePool, simulate_cascade, simulate_cascades, simulate_gains
 from tensorucb.errors import InputError
 from tensorucb.oracle.rr import Sampler
-from tensorucb.oracle.rr._sampler import check_probabilities
 
 
 def weighted(seed: int):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from tensorucb.campaign import Reach
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.plots import Figure, campaign_report
-from tensorucb.plots._campaign import expected_and_observed, running_calibration, running_sums
 from tensorucb.policies import HighDegree
 
 HOSTILE = ["</script><b>", "<!--<script>", "=1+1", "Zoë", "名前", "x" * 200]
@@ -53,6 +51,13 @@ def specifications(report):
     ]
 
 
+def drawn(progress, rounds, title):
+    """The first figure of a section of the page on these rounds."""
+    report = campaign_report(replace(progress, rounds=tuple(rounds)))
+    (section,) = [section for section in report.sections if section.title == title]
+    return next(block.chart.to_dict() for block in section.blocks if isinstance(block, Figure))
+
+
 def test_the_page_answers_each_question_in_a_section(page):
     assert [section.title for section in page.sections] == [
         "Responses beside expectation",
@@ -85,7 +90,7 @@ def test_a_round_outside_of_its_interval_looks_different(progress):
         replace(progress.rounds[0], number=i, expected=reach, responders=count, within=within, status=status)
         for i, (count, within, status) in enumerate(outcomes, start=1)
     ]
-    document = expected_and_observed(rounds).to_dict()
+    document = drawn(progress, rounds, "Responses beside expectation")
     points = document["layer"][2]
     domain, colours = (points["encoding"]["color"]["scale"][name] for name in ("domain", "range"))
     rows = document["layer"][0].get("data", document.get("data"))["values"]
@@ -97,20 +102,18 @@ def test_a_first_interval_as_wide_as_the_network_does_not_squeeze_the_others(pro
     wide, usual = Reach(20.0, 0.0, 5000.0, objective="direct"), Reach(20.0, 12.0, 28.0, objective="direct")
     first = replace(progress.rounds[0], expected=wide, responders=18, within=True)
     rounds = [first, *(replace(first, number=i, expected=usual) for i in range(2, 10))]
-    document = expected_and_observed(rounds).to_dict()
+    document = drawn(progress, rounds, "Responses beside expectation")
     rows = document["layer"][0].get("data", document.get("data"))["values"]
     assert max(row["end"] for row in rows) < 60.0
     assert rows[0]["high"] == 5000.0
 
 
 def test_sums_end_where_the_totals_are(progress):
-    rows = running_sums(progress.rounds).to_dict()["data"]["values"]
+    rows = drawn(progress, progress.rounds, "Reach and spending")["layer"][0]["data"]["values"]
     last = {row["what"]: row["sum"] for row in rows}
     assert last["responses"] == progress.closed.responders
     assert last["responses expected"] == pytest.approx(progress.closed.expected)
     assert last["different users who responded"] <= progress.reached
-    shares = running_calibration(progress.rounds).to_dict()["layer"][1]
-    assert json.dumps(shares)
 
 
 def test_layers_name_an_axis_alike(page):
@@ -172,3 +175,31 @@ def test_the_page_in_a_browser(page, tmp_path, width, scheme):
             "," not in tab.locator(".chart svg.marks").first.locator(".mark-text.role-axis-title").last.text_content()
         )
         browser.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "days", "unit", "blocks"),
+    [(61, 1.0, "by week", 9), (200, 1.0, "by week", 29), (2000, 0.5, "by month", 33), (90, 0.001, "3 at a time", 30)],
+)
+def test_many_rounds_are_put_together(progress, count, days, unit, blocks):
+    first = next(entry for entry in progress.rounds if entry.status == "closed" and entry.expected is not None)
+    start = 1_767_571_200.0  # a Monday
+    rounds = [replace(first, number=i + 1, opened=start + 86_400.0 * days * i, responders=i % 7) for i in range(count)]
+    document = drawn(progress, rounds, "Responses beside expectation")
+    rows = document["layer"][0].get("data", document.get("data"))["values"]
+    assert unit in document["title"]["subtitle"]
+    assert len(rows) == blocks
+    assert sum(row["rounds"] for row in rows) == count
+    assert sum(row["responses"] for row in rows) == sum(entry.responders for entry in rounds)
+    assert sum(row["expected"] for row in rows) == pytest.approx(count * first.expected.mean)
+    dated = document["layer"][0]["encoding"]["x"]["type"] == "temporal"
+    assert dated == (unit != "3 at a time")
+
+
+def test_lines_have_a_date_axis_where_rounds_are_of_several_days(progress):
+    closed = [entry for entry in progress.rounds if entry.status == "closed"]
+    daily = [replace(entry, opened=1.7e9 + 86_400.0 * i) for i, entry in enumerate(closed)]
+    hourly = [replace(entry, opened=1.7e9 + 60.0 * i) for i, entry in enumerate(closed)]
+    for rounds, kind in ((daily, "temporal"), (hourly, "quantitative")):
+        document = drawn(progress, rounds, "Reach and spending")
+        assert {layer["encoding"]["x"]["type"] for layer in document["layer"]} == {kind}

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tensorucb import plots
 from tensorucb.errors import InputError
 from tensorucb.experiments import Experiment, Interval, RunResult
-from tensorucb.plots import specification, theme
-from tensorucb.plots._lines import line_chart, log_ticks, short_number, spread_apart
-from tensorucb.plots._theme import colours, leaders, sequential
+
+# private: how labels are placed, numbers shortened and lines coloured, for any input
+from tensorucb.plots import _lines, _theme, specification, theme
 
 GAPS = {"TensorUCB": 1.0, "HighDegree": 5.0, "my own": 3.0}
 CROWD = GAPS | {"CUCB": 5.1, "COIN": 5.0, "COIN+": 5.0, "Thompson": 3.1, "Random": 18.0, "product-blind oracle": 0.5}
@@ -94,13 +94,13 @@ def test_a_policy_has_one_colour_in_all_figures_of_an_experiment():
     bars = specification(plots.final_regret(experiment, last=1))["layer"][1]["data"]["values"]
     shown = {row["label"]: row["colour"] for row in bars if row["colour"]}
     assert shown == {label: lines[f"line-{label}"]["mark"]["color"] for label in ("TensorUCB", "my own", "Thompson")}
-    assert colours(["A", "TensorUCB"])[1] == colours(["TensorUCB"])[0]
+    assert _theme.colours(["A", "TensorUCB"])[1] == _theme.colours(["TensorUCB"])[0]
 
 
 def test_who_is_coloured():
     finals = {"a": 4.0, "b": 3.0, "TensorUCB": 9.0, "c": 2.0, "product-blind oracle": 0.1, "truth, one strategy": 0.0}
-    assert leaders(finals) == ["TensorUCB", "c", "b"]
-    assert leaders({"a": 2.0, "b": 1.0}) == ["b", "a"]
+    assert _theme.leaders(finals) == ["TensorUCB", "c", "b"]
+    assert _theme.leaders({"a": 2.0, "b": 1.0}) == ["b", "a"]
 
 
 def test_intervals_are_whiskers_beside_the_coloured_lines_and_no_bands():
@@ -155,11 +155,12 @@ def _luminance(colour: str) -> float:
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_colours_are_readable_on_light_and_dark_pages(mode):
     """A contrast of 3 to 1, which the accessibility guidelines (WCAG 2.1) ask of graphics and large text."""
-    many = colours([f"policy {i}" for i in range(9)])
+    many = _theme.colours([f"policy {i}" for i in range(9)])
     assert len(set(many)) == 9
-    assert len(set(sequential(7))) == 7
+    assert len(set(_theme.sequential(7))) == 7
     paper = _luminance(theme(mode)["background"])
-    for colour in (*colours(["TensorUCB"]), *many, *sequential(7), theme(mode)["style"]["quiet-label"]["color"]):
+    quiet = theme(mode)["style"]["quiet-label"]["color"]
+    for colour in (*_theme.colours(["TensorUCB"]), *many, *_theme.sequential(7), quiet):
         ends = sorted((paper, _luminance(colour)))
         assert (ends[1] + 0.05) / (ends[0] + 0.05) >= 3.0, colour
 
@@ -203,7 +204,7 @@ def test_a_figure_is_described_in_words():
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 300), min_size=1, max_size=12))
 def test_labels_are_pushed_apart_and_stay_inside(heights):
-    placed = spread_apart(heights, 17, 360)
+    placed = _lines.spread_apart(heights, 17, 360)
     ordered = np.sort(placed)
     assert (np.diff(ordered) >= 17 - 1e-9).all()
     assert ordered[0] >= 0
@@ -212,22 +213,22 @@ def test_labels_are_pushed_apart_and_stay_inside(heights):
 
 
 def test_labels_far_apart_stay_where_they_are():
-    assert spread_apart([300.0, 20.0, 100.0], 17, 360) == [300.0, 20.0, 100.0]
+    assert _lines.spread_apart([300.0, 20.0, 100.0], 17, 360) == [300.0, 20.0, 100.0]
 
 
 def test_short_numbers():
     values = (0.123456, 12.94, 999.4, 1290.0, 27_100, 164e6, 2.5e9, -3.0)
-    assert [short_number(v) for v in values] == ["0.123", "12.9", "999", "1,290", "27.1k", "164M", "2.5G", "-3"]
+    assert [_lines.short_number(v) for v in values] == ["0.123", "12.9", "999", "1,290", "27.1k", "164M", "2.5G", "-3"]
 
 
 def test_log_ticks():
-    assert log_ticks(1, 100) == [1, 2, 5, 10, 20, 50, 100]
-    assert log_ticks(1, 1e5) == pytest.approx([1, 10, 100, 1e3, 1e4, 1e5])
+    assert _lines.log_ticks(1, 100) == [1, 2, 5, 10, 20, 50, 100]
+    assert _lines.log_ticks(1, 1e5) == pytest.approx([1, 10, 100, 1e3, 1e4, 1e5])
 
 
 def test_empty_figures_are_refused():
     with pytest.raises(InputError, match="at least one curve"):
-        line_chart({}, x_title="", y_title="", title="")
+        plots.rank_curves({})
     with pytest.raises(InputError, match="no user has an out-edge"):
         plots.degree_distribution({"none": [0, 0]})
     with pytest.raises(InputError, match="positive values"):

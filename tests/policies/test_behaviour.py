@@ -58,27 +58,21 @@ def test_coin_stops_exploring_and_exploits(hub_graph):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_imfb_learns_a_planted_factor_model_and_a_zero_start_does_not(seed):
-    """Correlation of score and truth over all edges: above 0.7, from below 0.2; at zero no edge differs."""
+def test_imfb_learns_a_planted_factor_model(seed):
+    """Correlation of score and truth over all edges: above 0.7, from below 0.2."""
     rng = np.random.default_rng(seed)
     sources, targets = np.nonzero(rng.random((60, 60)) < 0.4)
     graph = Graph.from_edges(sources, targets, nodes=np.arange(60), self_loops="drop")
     influence, susceptibility = rng.beta(1, 1, (60, 2)), rng.beta(1, 1, (60, 2))
     truth = (influence[graph.sources] * susceptibility[graph.targets]).sum(axis=1) / 2
-    correlations = {}
-    for init in ("random", "zero"):
-        policy = policies.IMFB(dim=3, exploration=0.0, warmup=0.0, init=init)
-        policy.bind(graph, None, seed)
-        if init == "random":
-            assert np.corrcoef(policy.score([1.0]), truth)[0, 1] < 0.2
-        coins = np.random.default_rng(seed + 10)
-        for t in range(60):
-            seeds = (np.arange(5) + 5 * t) % 60
-            policy.update([1.0], *observe(graph, truth, seeds, coins))
-        scores = policy.score([1.0])
-        correlations[init] = np.corrcoef(scores, truth)[0, 1] if scores.std() else 0.0
-    assert correlations["random"] > 0.7
-    assert correlations["zero"] == 0.0
+    policy = policies.IMFB(dim=3, exploration=0.0, warmup=0.0)
+    policy.bind(graph, None, seed)
+    assert np.corrcoef(policy.score([1.0]), truth)[0, 1] < 0.2
+    coins = np.random.default_rng(seed + 10)
+    for t in range(60):
+        seeds = (np.arange(5) + 5 * t) % 60
+        policy.update([1.0], *observe(graph, truth, seeds, coins))
+    assert np.corrcoef(policy.score([1.0]), truth)[0, 1] > 0.7
 
 
 @pytest.mark.parametrize("name", ["DILinUCB", "LinUCB", "IMLinUCB"])

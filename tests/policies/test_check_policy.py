@@ -16,12 +16,11 @@ from tensorucb.policies.registry import REGISTRY, make_policy
 POLICIES = {
     **{label: partial(make_policy, label) for label in REGISTRY},
     "coin, much exploration": partial(policies.COIN, exploration=2.0),
-    "imfb, zero start": partial(policies.IMFB, init="zero", dim=3),
+    "imfb, few dimensions": partial(policies.IMFB, dim=3),
     "dilinucb-original, sampled": partial(policies.DILinUCBOriginal, candidates=5, max_targets=17),
-    "linucb, no constant": partial(policies.LinUCB, constant=False),
     "gamma counts, drawn": partial(policies.GammaCounts, exploration_kind="thompson", exploration=1.0),
     "logistic, short memory": partial(policies.LogisticUCB, max_rows=20),
-    "thompson by cell": partial(policies.Thompson, by_cell=True, exploration=0.1),
+    "thompson, little exploration": partial(policies.Thompson, exploration=0.1),
 }
 
 

@@ -109,10 +109,11 @@ def places(labels: tuple[bool, ...], bet: float) -> float:
     return probability
 
 
+BETS = (0.5, 0.2, 0.05)  # how much rarer high ranks are among old rounds, each with the same weight
+
+
 def test_evidence_is_the_shiryaev_roberts_sum_of_likelihood_ratios_of_ranks():
     """Against the model written out: ratios over all places have mean 1, and their sum is the evidence."""
-    from tensorucb.policies.drift import _BETS
-
     misfits = np.random.default_rng(5).permutation(9).astype(float)
     alarm = DriftAlarm(run_length=1e9)
     for misfit in misfits:
@@ -121,9 +122,9 @@ def test_evidence_is_the_shiryaev_roberts_sum_of_likelihood_ratios_of_ranks():
     for start in range(1, 9):
         labels = tuple((np.argsort(misfits) >= start).tolist())
         everywhere = set(itertools.permutations(labels))
-        for bet in _BETS:
+        for bet in BETS:
             assert sum(places(other, bet) for other in everywhere) == pytest.approx(1.0)
-            total += places(labels, bet) * len(everywhere) / len(_BETS)
+            total += places(labels, bet) * len(everywhere) / len(BETS)
     assert np.expm1(state.evidence) == pytest.approx(total, rel=1e-10)
 
 

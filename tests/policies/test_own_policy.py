@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from tensorucb import policies
-from tensorucb.experiments._contestants import contestants
+from tensorucb.data import make_sandbox
+from tensorucb.experiments import Environment, compare
 from tensorucb.policies.registry import REGISTRY, class_files, make_policy
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "own-policy.md").read_text(encoding="utf-8")
@@ -29,5 +30,6 @@ def test_a_file_and_the_line_of_the_page_make_the_policy_known(tmp_path, monkeyp
     (line,) = re.findall(r'"SourceRate": (\(.*\)),', TEXT)
     monkeypatch.setitem(REGISTRY, "SourceRate", eval(line))
     policies.check_policy(partial(make_policy, "SourceRate"))
-    assert contestants()["SourceRate"].name == "SourceRate"
+    world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0))
+    assert "SourceRate" in compare(world, ["SourceRate"], rounds=1, runs=1, validation_rounds=0).policies
     assert class_files()["SourceRate"] == "source_rate"

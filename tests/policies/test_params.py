@@ -8,7 +8,8 @@ from sklearn.base import clone
 
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError, StateError
-from tensorucb.policies import LinUCB
+from tensorucb.experiments import Environment, WorldSettings, tune
+from tensorucb.policies import LinUCB, PaperTensorUCB
 from tensorucb.policies.registry import REGISTRY, make_policy
 
 
@@ -41,3 +42,22 @@ def test_a_parameter_that_there_is_not():
     with pytest.raises(InputError, match="exploration"):
         policy.set_params(exploration=-1.0)
     assert policy.get_params() == LinUCB().get_params()
+
+
+def test_defaults_that_depend_on_another_argument_follow_it():
+    """A change of the likelihood gives what this likelihood is made with; what was chosen stays."""
+    logistic = PaperTensorUCB(likelihood="logistic")
+    assert PaperTensorUCB().set_params(likelihood="logistic").get_params() == logistic.get_params()
+    assert clone(PaperTensorUCB()).set_params(likelihood="logistic").get_params() == logistic.get_params()
+    back = PaperTensorUCB().set_params(likelihood="logistic").set_params(likelihood="gaussian", rank=3)
+    assert back.get_params() == PaperTensorUCB(rank=3).get_params()
+    # The Gaussian's own default, but chosen.
+    changed = PaperTensorUCB(prior_variance=1.0, constants=False).set_params(likelihood="logistic")
+    assert changed.get_params() == {**logistic.get_params(), "prior_variance": 1.0, "constants": False}
+
+
+def test_tuning_an_argument_tunes_the_defaults_that_depend_on_it():
+    world = Environment.from_sandbox(make_sandbox(40, 200, 4, rng=0), settings=WorldSettings(k=2))
+    grid = {"likelihood": ["logistic"]}
+    found = tune(world, {"paper": PaperTensorUCB(rank=1)}, rounds=1, grids={"paper": grid})
+    assert found.policies["paper"].get_params() == PaperTensorUCB(rank=1, likelihood="logistic").get_params()

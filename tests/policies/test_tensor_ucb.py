@@ -7,10 +7,10 @@ import copy
 import numpy as np
 import pytest
 
-from tensorucb.data import make_sandbox
+from tensorucb.data import generate_dataset, make_sandbox
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments import Environment, WorldSettings, explain_seeds, run_policy
-from tensorucb.features import UserProfile
+from tensorucb.features import TopicModel, UserProfile, user_profile
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
 from tensorucb.policies import HighDegree, LinUCB, PolicyState, TensorUCB, check_policy
@@ -412,3 +412,19 @@ def test_history_counts_as_far_as_it_predicts(turned):
     other.bind(graph, features, 1)
     other.restore(policy.state())
     np.testing.assert_array_equal(policy.score(np.eye(3)[1]), other.score(np.eye(3)[1]))
+
+
+def test_before_the_first_round_followers_are_believed_to_respond_as_they_did_in_the_past():
+    data = generate_dataset("digg_like", scale=0.2, rng=3)
+    items = np.arange(0, data.log.n_items, 2)
+    mixtures = TopicModel.fit(data.log, n_topics=3).transform(data.log)
+    profile = user_profile(data.graph, data.log, items, mixtures, kinds=("degree",))
+    policy = TensorUCB()
+    policy.bind(data.graph, profile, 0)
+    prediction = policy.prediction(mixtures[1])
+    rates = profile.rates()[data.graph.targets]
+    # Averaged over followers and rounds; past influence of sources moves the mean of a product by a few per cent.
+    assert prediction.expected().mean() == pytest.approx(rates.mean(), rel=0.1)
+    # Those who acted often are believed to respond often. That they follow several contacted users adds little.
+    assert np.corrcoef(prediction.expected(), rates)[0, 1] > 0.9
+    assert prediction.redundancy == pytest.approx(0.8)

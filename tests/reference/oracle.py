@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from tensorucb import oracle
 
+# private: a sampler of RR sets takes probabilities that this has checked
+from tensorucb.oracle.rr._sampler import check_probabilities
+
 
 def packed(**given: Any) -> dict[str, Any]:
     """The arguments of a choice, those of `Constraints` and `Sampling` put into these records."""
@@ -158,7 +161,6 @@ class Judge:
 
     def __init__(self, graph, probabilities, walks: int, blocks: int = 16):
         from tensorucb.oracle.rr import Sampler
-        from tensorucb.oracle.rr._sampler import check_probabilities
 
         self._sampler = Sampler(graph, 1)
         self._sampler.load(check_probabilities(graph, probabilities))

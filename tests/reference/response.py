@@ -13,7 +13,9 @@ class Users:
     def __init__(self, columns, taste=None, credit=None, exposure=None):
         parts = [standard(columns)]
         self.influence = self.preference = None
+        self.readiness = np.zeros(len(columns))
         if taste is not None:
+            self.readiness = np.log((taste.sum(axis=1) + 2.0) / (taste.sum() / len(taste) + 2.0))
             activity = np.log1p(taste.sum(axis=1))
             parts.append(standard(activity[:, None]))
             liking = np.log1p(taste)
@@ -100,7 +102,7 @@ def logit(point, users, rounds, row, r, sizes):
     total = source_row(users, i, own, sizes) @ point.weights
     total += point.effects[rounds.seen.index(i)] @ np.append(1.0, own) + point.rounds[t]
     total += users.target_row(j, mixture(split(own, sizes)[0])) @ point.target_weights
-    total += point.offsets[rounds.observed.index(j)]
+    total += point.offsets[rounds.observed.index(j)] + users.readiness[j]
     return total + np.log(1.0 + r * (1.0 - point.saturation) * (m - 1))
 
 
@@ -153,7 +155,7 @@ def edge_scores(fitted, users, graph, own, sizes):
     scores = []
     for i, j in zip(graph.sources.tolist(), graph.targets.tolist(), strict=True):
         u = source_row(users, i, own, sizes) @ fitted.point.weights
-        u += users.target_row(j, mix) @ fitted.point.target_weights + fitted.offsets[j]
+        u += users.target_row(j, mix) @ fitted.point.target_weights + fitted.offsets[j] + users.readiness[j]
         if i in seen:
             u += fitted.point.effects[seen.index(i)] @ np.append(1.0, own)
         scores.append(1.0 / (1.0 + np.exp(-u)))

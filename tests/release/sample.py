@@ -23,7 +23,7 @@ def played(folder: Path) -> tuple[float, CampaignProgress]:
     ask: Ask = campaign.ask(world.products[0], k=5, exclude=[3], window="7d")
     seeds: tuple[int | str, ...] = ask.seeds
     told: TellReport = campaign.tell(ask.id, [{"user": int(graph.ids[0]), "time": ask.opened + 1.0}])
-    campaign.close(ask.id)
+    campaign.close(ask, early=True)
     try:
         lift: Lift | None = campaign.lift()
     except InputError:

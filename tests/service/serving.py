@@ -10,8 +10,13 @@ from typing import Any
 
 import uvicorn
 
+from cli.commands import run_json
 from tensorucb.service import ServiceSettings, create_app
+
+# private: `run` ends only by a signal, which a thread never gets
 from tensorucb.service._run import configured, listening_socket
+
+FRESH = 1.1  # seconds after which a running service knows that a token was made or revoked, with some to spare
 
 
 @contextmanager
@@ -29,6 +34,16 @@ def serving(storage: str, engine: Any = None, **settings: Any) -> Iterator[str]:
             server.should_exit = True
             thread.join(timeout=60)
             assert not thread.is_alive()
+
+
+def add_token(storage: str, name: str, role: str) -> str:
+    """A new token of the service on this store."""
+    return run_json("token", "add", storage, name, "--role", role)["token"]
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header that shows a token."""
+    return {"Authorization": f"Bearer {token}"}
 
 
 def connected(url: str, timeout: float = 20.0) -> socket.socket:

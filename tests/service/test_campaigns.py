@@ -11,11 +11,10 @@ import polars as pl
 import pytest
 
 from campaign.worlds import small_campaign
+from service.serving import add_token, bearer
 from service.test_rounds import ROUNDS, ask, problem
 from tensorucb.campaign import load_campaign
 from tensorucb.client import Client
-from tensorucb.service._tokens import add_token
-from tensorucb.store import open_store
 
 EDGES = b"source,target\nann,bob\nann,cid\nbob,cid\ncid,ann\n"
 PRODUCTS = b"product,kind\ntea,food\njam,food\nsoap,home\n"
@@ -40,7 +39,7 @@ def test_a_campaign_is_created_listed_and_deleted(client):
     added = client.post(
         "/campaigns/new/products", content=PRODUCTS + b"pot,home\n", headers={"Content-Type": "text/csv"}
     )
-    assert added.json() == {"added": 1, "known": 3, "total": 4}
+    assert added.json() == {"added": 1, "known": 3, "total": 4, "report": ["body.csv: 4 rows, 4 kept"]}
     assert client.delete("/campaigns/new").status_code == 204
     problem(client.get("/campaigns/new"), 404, "UnknownIdError")
     problem(client.delete("/campaigns/new"), 404, "UnknownIdError")
@@ -54,8 +53,8 @@ def test_a_campaign_is_created_listed_and_deleted(client):
         ({"name": "new", "policy": "Oracle"}, {"edges": EDGES}, 422, "TensorUCB"),
         ({"name": "new", "colour": 1}, {"edges": EDGES}, 422, "colour"),
         ({"name": "new"}, {}, 422, "edge"),
-        ({"name": "new"}, {"edges": b"source;target\nann\n"}, 422, "wrong number of fields (line 2)"),
-        ({"name": "new"}, {"edges": b"from,to\nann,bob\n"}, 422, "source"),
+        ({"name": "new"}, {"edges": b"source;target\nann\n"}, 422, "wrong number of fields (line 2"),
+        ({"name": "new"}, {"edges": b"x,y\nann,bob\n"}, 422, "source"),
         ({"name": "new", "window": "soon"}, {"edges": EDGES}, 422, "window"),
     ],
 )
@@ -190,9 +189,9 @@ def test_catalogues_grow(client):
     products = "/campaigns/spring/products"
     assert [item["id"] for item in client.get(products).json()["items"]] == ["tea", "soap"]
     body = {"ids": ["jam"], "features": [[0.5, 0.5]]}
-    assert client.post(products, json=body).json() == {"added": 1, "known": 0, "total": 3}
+    assert client.post(products, json=body).json() == {"added": 1, "known": 0, "total": 3, "report": []}
     assert [item["id"] for item in client.get(products, params={"search": "ja"}).json()["items"]] == ["jam"]
-    assert client.post(products, json=body).json() == {"added": 0, "known": 1, "total": 3}
+    assert client.post(products, json=body).json() == {"added": 0, "known": 1, "total": 3, "report": []}
     assert "jam" in problem(client.post(products, json={**body, "features": [[1.0, 0.5]]}), 422)
     problem(client.post(products, json={"ids": ["pot"], "features": [[0.5]]}), 422, "ShapeError")
     problem(client.post(products, json={"ids": "pot"}), 422)
@@ -205,9 +204,9 @@ def test_catalogues_grow(client):
 def test_users_join_and_are_found(client):
     body = {"ids": ["zoe"], "features": [[0.0, 0.0, 0.0]], "sources": ["zoe"], "targets": ["person-001"]}
     grown = client.post("/campaigns/spring/users", json=body).json()
-    assert grown == {"users_added": 1, "edges_added": 1, "users": 31, "edges": 151}
+    assert grown == {"users_added": 1, "edges_added": 1, "users": 31, "edges": 151, "report": []}
     assert client.get("/campaigns/spring/users", params={"search": "zo"}).json()["items"] == [
-        {"id": "zoe", "cost": None}
+        {"id": "zoe", "name": None, "cost": None}
     ]
     seen, after = [], None
     while True:
@@ -274,10 +273,8 @@ def test_bodies_are_bounded(serve, storage):
 
 
 def test_those_who_only_read_see_nobody_s_id(serve, storage):
-    with open_store(storage) as store:
-        tokens = {role: add_token(store, role, role) for role in ("read", "operate")}
+    does, reads = (bearer(add_token(storage, role, role)) for role in ("operate", "read"))
     client = serve(storage)
-    does, reads = ({"Authorization": f"Bearer {tokens[role]}"} for role in ("operate", "read"))
     opened = client.post(ROUNDS, json={"product": "tea", "k": 4, "holdout": 0.25}, headers=does).json()
     client.post(f"{ROUNDS}/1/close", headers=does)
     seen = client.get(f"{ROUNDS}/1", headers=reads).json()

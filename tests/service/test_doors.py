@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from cli.commands import runner
+from cli.commands import invoke
 from service.conftest import Serve
 from tensorucb import errors
 from tensorucb.campaign import load_campaign
-from tensorucb.cli._app import app
 from tensorucb.client import Client
 from tensorucb.errors import InputError, Words, argument, call
 
@@ -62,7 +61,7 @@ MISTAKES = [
         "strategies are asked for, but the campaign has none. Name some of its catalogue, or add them with "
         "add_strategies().",
         "--strategies are asked for, but the campaign has none. Name some of its catalogue, or add them with "
-        "`tensorucb create --strategies`.",
+        "`tensorucb add-strategies`.",
         "strategies are asked for, but the campaign has none. Name some of its catalogue, or add them with "
         "POST …/strategies.",
     ),
@@ -83,10 +82,11 @@ MISTAKES = [
     ),
     Mistake(
         {},
-        ("--unknown", "refuse"),
-        "Add them to the network with add_users(), or leave these rows out with unknown='skip'.",
-        "Add them to the network with `tensorucb add-users`, or leave these rows out with --unknown skip.",
-        "Add them to the network with POST …/users, or leave these rows out with ?unknown=skip.",
+        (),
+        "Add users to the network with add_users(), or mend the rows, or allow a larger share with max_left_out=1.0.",
+        "Add users to the network with `tensorucb add-users`, or mend the rows, or allow a larger share with "
+        "--max-left-out 1.0.",
+        "Add users to the network with POST …/users, or mend the rows, or allow a larger share with ?max_left_out=1.0.",
         rows=[{"user": "nobody", "time": 1.0}],
     ),
     Mistake(
@@ -136,7 +136,7 @@ def by_command(doors: Doors, mistake: Mistake) -> str:
     else:
         usual = {"product": ("--product", "tea"), "k": ("-k", "3")}
         line += [word for name, words in usual.items() if name not in mistake.asked for word in words]
-    result = runner.invoke(app, [*line, *mistake.typed, "--storage", doors.storage])
+    result = invoke(*line, *mistake.typed, "--storage", doors.storage)
     assert result.exit_code in (1, 2), result.output
     return result.stderr
 
@@ -192,7 +192,7 @@ def as_parts(document: dict[str, Any]) -> list[str | errors.Mention]:
 
 
 def test_a_value_that_looks_like_an_argument_stays(doors: Doors) -> None:
-    for value in ("must_include", "add_products()", "unknown='skip'"):
+    for value in ("must_include", "add_products()", "max_left_out=1.0"):
         mistake = Mistake({"product": value}, ("--product", value), "", "", "")
         with load_campaign("spring", storage=doors.storage) as campaign:
             assert repr(value) in in_python(campaign, mistake)

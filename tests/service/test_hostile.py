@@ -13,14 +13,23 @@ import polars as pl
 import pytest
 
 from campaign.worlds import small_campaign
-from service.serving import connected, read_to_end, serving, talk
+from cli.commands import run
+from service.serving import add_token, bearer, connected, read_to_end, serving, talk
 from tensorucb.campaign import Campaign
 from tensorucb.graph import Graph
-from tensorucb.service._guard import SAFE_HEADERS
-from tensorucb.service._tokens import add_token
-from tensorucb.store import open_store
 
 API = "/api/v1"
+SAFE_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+SAFE_SOURCES = {"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"}
+SAFE_SOURCES |= {"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"}
 WEB = httpx.Client(timeout=60)  # making one takes longer than a request
 NASTY = (
     "<script>alert(1)</script>",
@@ -68,6 +77,7 @@ def _refused(answer, status):
 def _safe(answer):
     for name, value in SAFE_HEADERS.items():
         assert answer.headers[name] == value
+    assert set(answer.headers["content-security-policy"].split("; ")) >= SAFE_SOURCES
     assert "server" not in answer.headers
 
 
@@ -124,10 +134,8 @@ def test_a_name_that_resolves_to_this_machine_gets_no_further(url):
 def test_another_name_is_allowed_on_purpose_and_then_needs_a_token(tmp_path):
     storage = f"sqlite:///{tmp_path}/c.db"
     small_campaign(storage).disconnect()
-    with open_store(storage) as store:
-        token = add_token(store, "ann", "admin")
-        with store.write() as session:
-            session.delete_token("ann")
+    token = add_token(storage, "ann", "admin")
+    run("token", "revoke", storage, "ann")
     with serving(storage, hosts=("ads.example",)) as url:
         answer = WEB.get(f"{url}{API}/campaigns/spring", headers={"Host": "ADS.example"})
         _refused(answer, 401)
@@ -478,8 +486,7 @@ def test_a_truncated_upload_is_no_error_of_ours(opened):
 def test_a_key_sent_again_does_nothing_twice_and_gives_nothing_away(tmp_path):
     storage = f"sqlite:///{tmp_path}/c.db"
     small_campaign(storage).disconnect()
-    with open_store(storage) as store:
-        ann, bob = ({"Authorization": f"Bearer {add_token(store, name, 'operate')}"} for name in ("ann", "bob"))
+    ann, bob = (bearer(add_token(storage, name, "operate")) for name in ("ann", "bob"))
     key = {"Idempotency-Key": "monday"}
     with serving(storage) as url:
         first = WEB.post(f"{url}{_ASK}", json={"product": "tea", "k": 2}, headers=ann | key)

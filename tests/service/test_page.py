@@ -11,13 +11,11 @@ import pytest
 
 from campaign.worlds import answers, small_campaign
 from service.browser import SECONDS, chromium, opened
-from service.serving import serving
+from service.serving import add_token, serving
 from tensorucb.campaign import create_campaign, load_campaign
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError, argument, call
 from tensorucb.policies import HighDegree
-from tensorucb.service._tokens import add_token
-from tensorucb.store import open_store
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
@@ -27,6 +25,8 @@ UNLABELLED = """[...document.querySelectorAll("input, select, textarea, canvas")
     .filter((one) => !one.labels?.length && !one.getAttribute("aria-label")).length"""
 FOCUSED = """(document.activeElement.getAttribute("aria-label")
     || document.activeElement.labels?.[0]?.textContent || document.activeElement.textContent).trim()"""
+MOMENT = """(at) => new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hour12: false })
+    .format(new Date(1000 * at))"""
 NASTY = "<img src=x onerror=alert(1)>"
 
 
@@ -81,6 +81,7 @@ def test_from_files_to_a_learned_round(browser, url):
         page.get_by_label("Name", exact=True).fill("by-hand")
         for label, payload in files.items():
             page.get_by_label(label, exact=True).set_input_files(payload)
+        page.get_by_role("button", name="Look at the files").click()
         page.get_by_role("button", name="Create campaign").click()
         page.get_by_role("link", name="Ask for the first round").click()
 
@@ -200,7 +201,7 @@ IN_PAGE_WORDS = """async ([source, parts, labels]) => {
     [
         (InputError(argument="k", wanted="a whole number", got="None"), "“Users” must be a whole number; got nothing."),
         (InputError("x.", advice=("Use ", call("add_users"), ".")), "x. Use “Add users” under Manage."),
-        (InputError("Use ", argument("unknown", "skip"), "."), "Use “Leave these rows out and count them”."),
+        (InputError("Use ", argument("max_left_out", 1.0), "."), "Use “Leave all of them out”."),
         (InputError("Use ", argument("columns", {"user": "NAME"}), "."), "Use “Columns”, as user:NAME."),
         (InputError("is 'k'.", argument="settings.k"), "“Users” is 'k'."),
         (InputError("budget is plain text here."), "budget is plain text here."),
@@ -318,8 +319,7 @@ def test_by_keyboard_alone(browser, url):
 def test_log_in_with_a_token_and_not_without(browser, tmp_path):
     storage = f"sqlite:///{tmp_path}/c.db"
     small_campaign(storage).disconnect()
-    with open_store(storage) as store:
-        tokens = {role: add_token(store, role, role) for role in ("read", "operate")}
+    tokens = {role: add_token(storage, role, role) for role in ("read", "operate")}
     with serving(storage) as url, opened(browser, url) as seen:
         page = seen.page
         page.goto("/#/c/spring")
@@ -369,3 +369,71 @@ def test_ten_thousand_users(browser, tmp_path):
         expect(rows).to_have_count(25)
         page.get_by_role("button", name="Show 25 more rows of 500").click()
         expect(rows).to_have_count(50)
+
+
+def test_the_campaigns_own_strategies_are_the_ones_that_are_ticked(browser, tmp_path):
+    url = f"sqlite:///{tmp_path}/c.db"
+    offers = {"mail": [1.0, 0.0], "visit": [0.0, 1.0]}
+    asks = {"strategies": ["visit"], "per_user": True}
+    small_campaign(url, strategies=offers, ask=asks, clock=time.time).disconnect()
+    with serving(url) as address, opened(browser, address) as seen:
+        page = seen.page
+        page.goto("/#/c/spring/next")
+        expect(page.get_by_label("visit", exact=True)).to_be_checked()
+        expect(page.get_by_label("mail", exact=True)).not_to_be_checked()
+        expect(page.get_by_label("Each user gets the best one for them")).to_be_checked()
+
+
+def test_the_proposal_is_what_is_accepted_and_an_early_close_asks(browser, tmp_path):
+    """The campaign's hold-out, rest and window are in the proposal, and in its fields; no other is."""
+    url = f"sqlite:///{tmp_path}/c.db"
+    asks = {"k": 6, "holdout": 0.34, "cooldown": "3d"}
+    caps = {"contact_cap": "5/30d", "contact_group": "all"}
+    small_campaign(url, window="9d", ask=asks, clock=time.time, **caps).disconnect()
+    with serving(url) as address, opened(browser, address) as seen:
+        page = seen.page
+        page.goto("/#/c/spring/next")
+        page.get_by_text("Limits: budget").click()
+        for label, kept in (
+            ("Hold out, %", "34"),
+            ("Leave out users contacted", "3d"),
+            ("Close by itself after", "9d"),
+        ):
+            expect(page.get_by_label(label)).to_have_attribute("placeholder", kept)
+        page.get_by_role("button", name="Propose users").click()
+        proposal = page.get_by_role("region", name="Proposal for tea")
+        expect(proposal.get_by_text("users to contact; 2 more are held out")).to_be_visible()
+        agreed = dict(
+            zip(proposal.locator("dt").all_inner_texts(), proposal.locator("dd").all_inner_texts(), strict=True)
+        )
+        assert agreed["Contacted"] == "4 users"
+        assert agreed["Held out"].startswith("2 users")
+        assert "34" in agreed["Held out"]
+        assert (agreed["Rest between contacts"], agreed["A response counts for"]) == ("3d", "9d")
+        assert (agreed["Rest of the audience"], agreed["Contact cap"]) == ("none", "5/30d, over all campaigns of all")
+        held = proposal.locator("tbody tr", has_text="held out").locator("th .id")
+        names = held.all_inner_texts()
+        chosen = proposal.locator("tbody th .id").all_inner_texts()
+        assert len(names) == 2
+        page.get_by_role("button", name="Accept and open the round").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Round 1")
+        with load_campaign("spring", storage=url) as campaign:
+            opened_round = campaign.round(1)
+            assert set(opened_round.held_out) == set(names)
+            assert set(opened_round.seeds) == set(chosen) - set(names)
+            closes = page.evaluate(MOMENT, opened_round.deadline)
+            assert agreed["Closes by itself"] == closes
+            with pytest.raises(InputError, match="within the cooldown"):
+                campaign.ask("tea", users=opened_round.seeds, holdout=0)
+        page.once("dialog", lambda dialog: dialog.dismiss())
+        page.get_by_role("button", name="Close and learn").click()
+        expect(page.get_by_role("button", name="Close and learn")).to_be_enabled()
+        with load_campaign("spring", storage=url) as campaign:
+            assert campaign.round(1).status == "open"
+        page.once("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name="Close and learn").click()
+        expect(page.locator(".note.good").get_by_text("The round is closed.")).to_be_visible()
+        # Chromium notes each of the two refusals.
+        assert len(seen.errors) == 2
+        assert all("409" in error for error in seen.errors)
+        seen.errors.clear()

@@ -10,11 +10,8 @@ import httpx
 import pytest
 
 from campaign.worlds import answers, small_campaign
-from service.serving import serving
+from service.serving import add_token, bearer, serving
 from tensorucb.campaign import load_campaign
-from tensorucb.service._figures import RoundRegret, write_regret
-from tensorucb.service._tokens import add_token
-from tensorucb.store import open_store
 
 SPRING = "/api/v1/campaigns/spring"
 
@@ -81,12 +78,12 @@ def test_figures_are_documents_without_addresses(client):
 def test_regret_is_drawn_only_where_the_truth_is_known(client, storage):
     assert client.get(f"{SPRING}/figures/regret").status_code == 404
     with small_campaign(storage, name="known") as campaign:
-        ask = campaign.ask("tea", k=2)
         rounds = [
-            RoundRegret(round=ask.id, number=number, reach=1.0, best=1.0 + lost, regret=lost)
-            for number, lost in enumerate((3.0, 2.0, 1.0), start=1)
+            {"round": ask.id, "number": ask.number, "reach": 1.0, "best": 1.0 + lost, "regret": lost}
+            for ask, lost in ((campaign.ask("tea", k=2), lost) for lost in (3.0, 2.0, 1.0))
         ]
-        write_regret(campaign.store, "known", rounds)
+        with campaign.store.write() as session:
+            session.put_blob(session.campaign("known").campaign, "regret", json.dumps(rounds).encode())
     found = client.get("/api/v1/campaigns/known/figures/regret").json()
     assert "lost 2.0 expected responses on average" in found["description"]
 
@@ -104,11 +101,10 @@ def test_those_who_only_read_see_no_ids_in_pictures(tmp_path):
         ask = campaign.ask("tea", k=4)
         campaign.tell(ask.id, answers(campaign, ask))
         campaign.close(ask.id)
-    with open_store(storage) as store:
-        token = add_token(store, "guest", "read")
+    guest = bearer(add_token(storage, "guest", "read"))
     with serving(storage) as url:
         for path in ("network", "learned", "figures/together", "figures/expected"):
-            answer = httpx.get(f"{url}{SPRING}/{path}", headers={"Authorization": f"Bearer {token}"}, timeout=30.0)
+            answer = httpx.get(f"{url}{SPRING}/{path}", headers=guest, timeout=30.0)
             assert answer.status_code == 200, path
             assert "person-" not in answer.text, path
 

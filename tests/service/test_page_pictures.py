@@ -1,17 +1,20 @@
-"""What the page draws, as functions of a campaign: places of users, the network's picture, what was learned."""
+"""What the page draws, over HTTP: places of users, the network's picture, what was learned."""
 
 from __future__ import annotations
 
+import json
+
+import httpx
 import numpy as np
 import pytest
 
 from campaign.worlds import answers, small_campaign, small_graph
+from service.serving import serving
 from tensorucb.campaign import Campaign
 from tensorucb.graph import Graph
-from tensorucb.plots._together import goes_together, strategies_by_product
+
+# private: a network of 12,000 users takes longer to draw than all other tests here
 from tensorucb.service import _picture
-from tensorucb.service._learned import what_was_learned
-from tensorucb.service._picture import layout, picture
 
 
 def two_groups(n: int = 60) -> Graph:
@@ -22,59 +25,81 @@ def two_groups(n: int = 60) -> Graph:
     return Graph.from_edges([*ends[:, 0], 0], [*ends[:, 1], n - 1], nodes=range(n))
 
 
-def played(**settings) -> Campaign:
-    campaign = small_campaign(**settings)
+@pytest.fixture
+def storage(tmp_path) -> str:
+    return f"sqlite:///{tmp_path}/c.db"
+
+
+def play(campaign: Campaign) -> None:
     for product in ("tea", "soap", "tea"):
         ask = campaign.ask(product, k=4, holdout=0.25)
         campaign.tell(ask.id, answers(campaign, ask))
         campaign.close(ask.id)
-    return campaign
 
 
-def test_groups_stand_apart_and_the_same_network_looks_the_same():
-    graph = two_groups()
-    places = layout(graph)
+def shown(storage: str, what: str, **query: object) -> dict:
+    """What a new service answers about the campaign."""
+    with serving(storage) as url:
+        answer = httpx.get(f"{url}/api/v1/campaigns/spring/{what}", params=query, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def places_of(storage: str, graph: Graph) -> np.ndarray:
+    """(users, 2) positions in the picture, one row per user of the graph."""
+    found = shown(storage, "network")
+    assert found["users"] == graph.ids.tolist()
+    places = np.stack([found["x"], found["y"]], axis=1)
     assert ((places >= 0.0) & (places <= 1.0)).all()
+    return places
+
+
+def test_groups_stand_apart_and_the_same_network_looks_the_same(storage):
+    graph = two_groups()
+    small_campaign(storage, graph=graph).disconnect()
+    places = places_of(storage, graph)
     halves = places[:30], places[30:]
     apart = np.linalg.norm(halves[0].mean(axis=0) - halves[1].mean(axis=0))
     within = max(np.linalg.norm(half - half.mean(axis=0), axis=1).mean() for half in halves)
     assert apart > 1.5 * within
-    np.testing.assert_array_equal(places, layout(graph))
+    np.testing.assert_array_equal(places, places_of(storage, graph))
 
 
-def test_users_beyond_the_bound_stand_beside_their_neighbours(monkeypatch):
+def test_users_beyond_the_bound_stand_beside_their_neighbours(storage, monkeypatch):
     monkeypatch.setattr(_picture, "_PLACED", 20)
     graph = small_graph(60, 300)
-    places = layout(graph)
-    assert places.shape == (60, 2)
-    assert np.isfinite(places).all()
-    assert len(np.unique(places.round(6), axis=0)) == 60
+    small_campaign(storage, graph=graph).disconnect()
+    assert len(np.unique(places_of(storage, graph), axis=0)) == 60
 
 
 @pytest.mark.parametrize("edges", [(["a"], ["b"]), (["a", "b"], ["b", "c"])])
-def test_tiny_networks_have_places(edges):
+def test_tiny_networks_have_places(storage, edges):
     graph = Graph.from_edges(*edges, nodes=["a", "b", "c"])
-    assert np.isfinite(layout(graph)).all()
+    small_campaign(storage, graph=graph).disconnect()
+    assert places_of(storage, graph).shape == (3, 2)
 
 
-def test_the_picture_marks_the_users_of_a_round():
-    campaign = played()
-    ask = campaign.rounds()[-1]
-    found = picture(campaign, layout(campaign.graph))
+def test_the_picture_marks_the_users_of_a_round(storage):
+    with small_campaign(storage) as campaign:
+        play(campaign)
+        ask = campaign.rounds()[-1]
+        responders = campaign.progress().rounds[-1].responders
+    found = shown(storage, "network")
     users = found["users"]
     assert found["round"] == ask.number
     assert {users[place] for place in found["seeds"]} == set(ask.seeds)
     assert {users[place] for place in found["held_out"]} == set(ask.held_out)
-    assert len(found["reached"]) == campaign.progress().rounds[-1].responders
+    assert len(found["reached"]) == responders
     sources = {users[place] for place in found["edges"]["source"]}
     assert sources <= set(ask.seeds)
     assert found["edges"]["probability"] is None
 
 
-def test_a_bounded_picture_keeps_the_users_of_the_round():
-    campaign = played()
-    ask = campaign.rounds()[0]
-    found = picture(campaign, layout(campaign.graph), round_id=ask.id, product="soap", limit=12)
+def test_a_bounded_picture_keeps_the_users_of_the_round(storage):
+    with small_campaign(storage) as campaign:
+        play(campaign)
+        ask = campaign.rounds()[0]
+    found = shown(storage, "network", round=ask.id, product="soap", limit=12)
     assert len(found["users"]) == 12
     assert len(found["edges"]["source"]) <= 12
     assert found["users_in_all"] == 30
@@ -83,42 +108,69 @@ def test_a_bounded_picture_keeps_the_users_of_the_round():
     assert {*ask.seeds, *ask.held_out} <= set(found["users"])
 
 
-def test_before_the_first_round_there_is_a_picture_without_marks():
-    campaign = small_campaign()
-    found = picture(campaign, layout(campaign.graph))
+def test_before_the_first_round_there_is_a_picture_without_marks(storage):
+    small_campaign(storage).disconnect()
+    found = shown(storage, "network")
     assert (found["round"], found["seeds"], found["edges"]["source"]) == (None, [], [])
 
 
-def test_what_was_learned_compares_users_and_products():
-    found = what_was_learned(played())
-    assert found.rounds == 3
-    assert found.products == ("tea", "soap")  # the one with more rounds first
-    assert found.affinity.shape == found.expected.shape == (len(found.users), 2)
-    for column, rows in enumerate(found.best):
-        values = found.expected[list(rows), column]
-        assert (np.diff(values) <= 0.0).all()
-        assert values[0] == found.expected[:, column].max()
+def test_what_was_learned_compares_users_and_products(storage):
+    with small_campaign(storage) as campaign:
+        play(campaign)
+        believed = {
+            name: np.bincount(campaign.graph.sources, campaign.probabilities(name)) for name in campaign.products()
+        }
+    found = shown(storage, "learned")
+    assert found["rounds"] == 3
+    # The one with more closed rounds first.
+    assert [(entry["product"], entry["rounds"]) for entry in found["products"]] == [("tea", 2), ("soap", 1)]
+    assert np.shape(found["affinity"]) == (len(found["users"]), 2)
+    for entry in found["products"]:
+        values = [user["expected"] for user in entry["users"]]
+        assert values == sorted(values, reverse=True)
+        assert values[0] == pytest.approx(believed[entry["product"]].max())
 
 
-def test_what_was_learned_of_strategies():
-    strategies = {"mail": [1.0, 0.0], "call": [0.0, 1.0]}
-    campaign = small_campaign(strategies=strategies)
-    ask = campaign.ask("tea", k=3, strategies=["mail"])
-    campaign.tell(ask.id, answers(campaign, ask, every=1))
-    campaign.close(ask.id)
-    found = what_was_learned(campaign)
-    assert found.strategies == ("mail", "call")
-    assert found.shares.shape == (2, 2)
-    assert found.shares[0, 0] > found.shares[1, 0]
+def test_what_was_not_tried_is_marked_and_stands_last(storage):
+    offers = {"mail": [1.0, 0.0], "call": [0.0, 1.0]}
+    with small_campaign(storage, strategies=offers, products={"tea": [1.0, 0.0], "soap": [0.0, 1.0]}) as campaign:
+        ask = campaign.ask("soap", k=3, strategies=["call"])
+        campaign.tell(ask, answers(campaign, ask))
+        campaign.close(ask)
+        campaign.ask("tea", k=3, strategies=["mail"])  # is still open, so nothing was learned of it
+    found = shown(storage, "learned")
+    assert [(entry["product"], entry["rounds"]) for entry in found["products"]] == [("soap", 1), ("tea", 0)]
+    assert (found["strategies"], found["strategy_rounds"]) == (["call", "mail"], [1, 0])
+    drawn = json.dumps(shown(storage, "figures/strategies-by-product"))
+    assert "tea (not tried)" in drawn
+    assert "mail (not tried)" in drawn
+    assert "soap (not tried)" not in drawn
 
 
-def test_a_campaign_without_products_has_one_column():
-    campaign = small_campaign(products=None)
-    assert what_was_learned(campaign).products == (None,)
+def test_what_was_learned_of_strategies(storage):
+    with small_campaign(storage, strategies={"mail": [1.0, 0.0], "call": [0.0, 1.0]}) as campaign:
+        ask = campaign.ask("tea", k=3, strategies=["mail"])
+        campaign.tell(ask.id, answers(campaign, ask, every=1))
+        campaign.close(ask.id)
+    found = shown(storage, "learned")
+    assert found["strategies"] == ["mail", "call"]
+    assert found["products"][0]["strategy"] == "mail"
+    figure = shown(storage, "figures/strategies-by-product")
+    share = f"{100 * found['products'][0]['share']:.1f} %"
+    assert f"{share}, is expected to respond to tea with mail" in figure["description"]
 
 
-def test_figures_say_what_goes_together():
-    chart = goes_together(["ann", "<b>"], ["tea", "soap"], np.array([[2.0, 0.5], [1.0, 1.0]])).to_dict()
-    assert "ann and tea go together best: 2.0 times" in chart["description"]
-    chart = strategies_by_product(["mail", "call"], ["tea"], np.array([[0.02], [0.05]])).to_dict()
-    assert "5.0 %, is expected to respond to tea with call" in chart["description"]
+def test_a_campaign_without_products_has_one_column(storage):
+    small_campaign(storage, products=None).disconnect()
+    assert [entry["product"] for entry in shown(storage, "learned")["products"]] == [None]
+
+
+def test_the_figure_says_what_goes_together(storage):
+    with small_campaign(storage) as campaign:
+        play(campaign)
+    learned = shown(storage, "learned")
+    affinity = np.array(learned["affinity"])
+    user, product = np.unravel_index(affinity.argmax(), affinity.shape)
+    names = learned["users"][user], learned["products"][product]["product"]
+    said = f"{names[0]} and {names[1]} go together best: {affinity.max():.1f} times"
+    assert said in shown(storage, "figures/together")["description"]

@@ -11,10 +11,7 @@ import httpx
 import pytest
 
 from campaign.worlds import small_campaign
-from service.serving import connected, read_to_end, serving, talk
-from tensorucb.service import _tokens
-from tensorucb.service._tokens import add_token
-from tensorucb.store import open_store
+from service.serving import FRESH, add_token, bearer, connected, read_to_end, serving, talk
 
 API = "/api/v1"
 CONFIGURATION = """
@@ -49,7 +46,7 @@ def proxied(tmp_path):
     """Starts nginx in front of a service, and stops it after the test; it replaces Host by the service's own."""
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if program is None:
-        pytest.skip("nginx is not installed (Debian: apt install nginx-light)")
+        pytest.skip("nginx is not installed (Debian: apt install nginx)")
     running = []
 
     def start(service, server):
@@ -73,9 +70,7 @@ def proxied(tmp_path):
 
 
 @pytest.mark.parametrize("more", ["", "proxy_http_version 1.1; proxy_set_header X-Forwarded-For $remote_addr;"])
-def test_nginx_in_front_makes_nobody_admin(storage, proxied, more, monkeypatch):
-    monkeypatch.setattr(_tokens, "_FRESH", 0.0)
-
+def test_nginx_in_front_makes_nobody_admin(storage, proxied, more):
     def server(port, service):
         return SERVER.format(port=port, service=service, more=more)
 
@@ -90,9 +85,9 @@ def test_nginx_in_front_makes_nobody_admin(storage, proxied, more, monkeypatch):
         assert web.get(f"{API}/session").json()["login"]
         # Those on the machine itself go on without a token, until there is one.
         assert httpx.get(f"{url}{API}/campaigns/spring", timeout=60).status_code == 200
-        with open_store(storage) as store:
-            token = add_token(store, "ann", "admin")
-        assert web.get(f"{API}/campaigns/spring", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+        headers = bearer(add_token(storage, "ann", "admin"))
+        time.sleep(FRESH)
+        assert web.get(f"{API}/campaigns/spring", headers=headers).status_code == 200
 
 
 def documented(port, service):
@@ -104,8 +99,7 @@ def documented(port, service):
 
 
 def test_the_documented_proxy_passes_calls_and_stops_who_wastes_time(storage, proxied):
-    with open_store(storage) as store:
-        token = add_token(store, "ann", "admin")
+    token = add_token(storage, "ann", "admin")
     with serving(storage, hosts=("campaigns.example.org",)) as url:
         address = proxied(url, documented)
         headers = {"Authorization": f"Bearer {token}", "Host": "campaigns.example.org"}

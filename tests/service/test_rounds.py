@@ -13,6 +13,8 @@ import pytest
 
 from tensorucb.campaign import Campaign, load_campaign
 from tensorucb.store import open_store
+
+# private: SQLite is told here that its disk is full
 from tensorucb.store._sqlite import SQLiteBackend
 
 ROUNDS = "/campaigns/spring/rounds"
@@ -71,7 +73,10 @@ def test_a_round_has_one_form_in_python_and_over_http(client, storage):
         assert client.get(f"{rounds}/1/explanation").json() == reasons
         one = client.get(f"{rounds}/1/explanation", params={"user": other}).json()
         assert one == as_json(known.explain(other))
-        assert preview["seeds"] == [reason["user"] for reason in reasons["seeds"]]
+        assert {name: preview[name] for name in ("seeds", "held_out", "reach", "cost")} == {
+            name: opened[name] for name in ("seeds", "held_out", "reach", "cost")
+        }
+        assert preview["explanation"] == reasons
         again = client.post("/campaigns/autumn/preview", json=body).json()
         assert again == as_json(campaign.preview(**body))
 
@@ -133,7 +138,7 @@ def test_questions_that_are_refused(shared, body, said):
         (
             "rounds/1/responses",
             [{"user": "nobody", "time": 1.0}],
-            "with POST …/users, or leave these rows out with ?unknown=skip",
+            "with POST …/users, or mend the rows, or allow a larger share with ?max_left_out=1.0",
         ),
         ("rounds/1/responses", [{"who": "person-001"}], "with ?column=user:NAME"),
     ],
@@ -267,7 +272,7 @@ def test_strangers_are_refused_or_skipped(client):
     ask(client)
     rows = [{"user": "stranger", "time": time.time()}]
     assert "stranger" in problem(client.post(f"{ROUNDS}/1/responses", json=rows), 422, "UnknownIdError")
-    assert client.post(f"{ROUNDS}/1/responses?unknown=skip", json=rows).json()["unknown"] == 1
+    assert client.post(f"{ROUNDS}/1/responses?max_left_out=1", json=rows).json()["unknown"] == 1
 
 
 def test_a_log_of_all_rounds(client):
@@ -347,3 +352,20 @@ def test_a_slow_ask_delays_neither_tell_nor_reads(client, monkeypatch):
     go_on.set()
     asking.join(60.0)
     assert answers[0].status_code == 201
+
+
+def test_dirty_rows_are_left_out_and_counted(client):
+    number = ask(client)["number"]
+    body = "\ufeffuser;time\nperson-001;2026-11-18\nperson-002;soon\n\nguest;2026-11-18\nperson-003;1790000000\n"
+    place, kind = f"{ROUNDS}/{number}/responses", {"Content-Type": "text/csv"}
+    refused = client.post(f"{place}?strict=true", content=body.encode(), headers=kind)
+    assert refused.status_code == 422
+    assert "2 of 4 rows cannot be used" in refused.json()["detail"]
+    assert client.post(f"{place}?max_left_out=0.4", content=body.encode(), headers=kind).status_code == 422
+    report = client.post(place, content=body.encode(), headers=kind).json()
+    assert (report["accepted"], report["unknown"]) == (2, 1)
+    assert [(entry["reason"][:20], entry["first_lines"]) for entry in report["left_out"]] == [
+        ("time is not a time i", [3]),
+        ("a user who is not in", [5]),
+    ]
+    assert "fields are separated by semicolons" in report["remarks"]

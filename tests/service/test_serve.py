@@ -17,10 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from campaign.worlds import answers, small_campaign
 from cli.commands import run, run_json
 from cli.terminal import COMMAND, in_terminal
-from service.serving import serving
-from tensorucb.service._operation import JsonLines
-from tensorucb.service._tokens import add_token
-from tensorucb.store import open_store
+from service.serving import add_token, bearer, serving
+from tensorucb.service._operation import JsonLines  # private: only a process of `serve` sets up logging
 
 API = "/api/v1"
 
@@ -90,8 +88,7 @@ def test_serve_in_a_terminal(storage):
 
 @pytest.mark.slow
 def test_a_signal_ends_the_process_after_its_requests(storage):
-    with open_store(storage) as store:
-        token = add_token(store, "ann", "admin")
+    token = add_token(storage, "ann", "admin")
     process = subprocess.Popen(
         [*COMMAND, "serve", storage, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -146,8 +143,7 @@ def test_a_database_that_was_deleted_or_replaced_takes_nothing(storage, tmp_path
 
 
 def test_logs_are_json_lines_that_name_nobody(storage):
-    with open_store(storage) as store:
-        token = add_token(store, "ann", "operate")
+    token = add_token(storage, "ann", "operate")
     stream = StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
@@ -211,10 +207,7 @@ def test_metrics_count_requests_and_show_campaigns(storage):
 
 
 def test_the_read_role_never_sees_the_id_of_a_user(storage):
-    with open_store(storage) as store:
-        readers, operators = (
-            {"Authorization": f"Bearer {add_token(store, role, role)}"} for role in ("read", "operate")
-        )
+    readers, operators = (bearer(add_token(storage, role, role)) for role in ("read", "operate"))
     seen = 0
     with serving(storage) as url, httpx.Client(base_url=url, timeout=60) as web:
         listed = web.get(f"{API}/campaigns/spring/figures", headers=readers).json()["items"]

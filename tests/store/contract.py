@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from store.content import ROUND, content, edge_rows, edges, fill, node_rows, nodes
+from store.content import ROUND, Preference, TokenRecord, amounts, content, edge_rows, edges, fill, node_rows, nodes
 from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
-from tensorucb.store._protocol import TokenRecord
 
 
 class StoreContract:
@@ -30,7 +29,8 @@ class StoreContract:
             inside = content(session)
         with store.read() as session:
             assert content(session) == inside
-            [(record, blobs, users, events, rounds, [edge], [node])] = inside
+            [(record, blobs, users, events, rounds, [edge], [node], [told], why, said)] = inside
+        assert told == [[None, 9.99], [None, 0.0]]
         assert (record.campaign, record.name, record.created) == (number, "spring", 1.25)
         assert record.settings == {"policy": "tensor_ucb", "seed": 7}
         assert blobs == [("graph", bytes(range(256))), ("snapshot/3", b"")]
@@ -43,6 +43,8 @@ class StoreContract:
         assert rounds == [replace(ROUND, request_id="ask-1", deadline=99.5)]
         assert edge == [(0, 3, 0.0, None, None), (2, 1, 1.0, 11.5, "e-1")]
         assert node == [(3, None, None), (3, 12.5, "n-1")]
+        assert why == [b"why"]
+        assert said == [Preference(5, "no", 12.0), Preference(2**63 - 1, "yes", 13.5)]
 
     def test_columns_have_their_types_even_when_empty(self, store, campaign):
         with store.read() as session:
@@ -199,22 +201,20 @@ class StoreContract:
             assert node_rows(session.node_events(campaign, 1)) == [
                 (4, 9.0, "d"),
                 (5, 1.0, "ä"),
+                (5, 2.0, "c"),
                 (5, 2.0, None),
                 (5, 2.0, "Z"),
-                (5, 2.0, "c"),
             ]
 
     @pytest.mark.parametrize(
         "again",
         [
-            edges((8, 8, 1, 0, None), (2, 1, 0, 0, None)),
             edges((8, 8, 1, 0, None), (9, 9, 1, 0, "e-1")),
             edges((8, 8, 1, 0, None), (9, 9, 1, 0, "n-1")),
-            edges((8, 8, 1, 0, None), (8, 8, 1, 0, None)),
             edges((8, 8, 1, 0, "same"), (9, 9, 1, 0, "same")),
         ],
     )
-    def test_nothing_is_stored_twice_and_a_refused_batch_leaves_nothing(self, store, again):
+    def test_no_event_id_is_stored_twice_and_a_refused_batch_leaves_nothing(self, store, again):
         with store.write() as session:
             number = fill(session)
             before = content(session)
@@ -246,6 +246,13 @@ class StoreContract:
             assert set(found) == set(many)
             assert found["m-17"] == (2, "edge", 17, 0, 0.0, None)
             assert session.known_event_ids(number, []) == {}
+
+    def test_an_amount_is_filled_in_where_none_was_told_and_never_replaced(self, store):
+        with store.write() as session:
+            number = fill(session)
+            session.fill_amounts(number, 1, {(0, 3): 4.5, (2, 1): 7.0}, {(3, 12.5): 8.0})
+        with store.read() as session:
+            assert amounts(session, number, 1) == [[4.5, 9.99], [None, 0.0]]
 
     def test_an_erased_user_leaves_no_row(self, store):
         with store.write() as session:
@@ -281,6 +288,34 @@ class StoreContract:
             assert edge_rows(session.edge_responses(number, 2, 3)) == [(2, 1, 1, 5.0, "moves")]
             assert node_rows(session.node_events(number, 2)) == [(1, 2.0, None)]
             assert session.known_event_ids(number, ["n-1"])["n-1"][2] == 2
+
+    def test_what_people_said_is_kept_by_campaign_and_for_all(self, store):
+        with store.write() as session:
+            number, other = fill(session), fill(session, "other")
+            session.put_preferences(0, [Preference(7, "no", 1.0)])
+            session.put_preferences(number, [Preference(5, "yes", 20.0), Preference(6, "no", 21.0)])
+            session.delete_preferences(other, [5, 99])
+        with store.read() as session:
+            last = Preference(2**63 - 1, "yes", 13.5)
+            assert session.preferences(number) == [Preference(5, "yes", 20.0), Preference(6, "no", 21.0), last]
+            assert session.preferences(other) == [last]
+            assert session.preferences(0) == [Preference(7, "no", 1.0)]
+            with pytest.raises(StateError, match="read-only"):
+                session.put_preferences(0, [])
+        with store.write() as session:
+            session.delete_campaign(number)
+            assert session.preferences(number) == []
+            assert session.preferences(0) == [Preference(7, "no", 1.0)]
+            with pytest.raises(UnknownIdError):
+                session.put_preferences(number, [])
+
+    def test_rounds_that_were_opened_after_a_moment(self, store):
+        with store.write() as session:
+            number = fill(session)
+            session.put_round(number, replace(ROUND, number=2, id="r-2", opened=30.0))
+        with store.read() as session:
+            assert [at.number for at in session.rounds_since(number, 10.5)] == [2]
+            assert [at.number for at in session.rounds_since(number, 0.0)] == [1, 2]
 
     def test_an_error_in_the_block_undoes_all_of_it(self, store):
         with store.write() as session:
@@ -355,10 +390,10 @@ class StoreContract:
             (lambda s, c: s.append_event(c, "x", None, {"a": np.zeros(2)}, 0.0), "plain JSON"),
             (lambda s, c: s.append_event(c, "x", None, {1: "a", "b": 2}, 0.0), "plain JSON"),
             (lambda s, c: s.insert_campaign("nul\0", {}, 0.0), "NUL"),
-            (lambda s, c: s.put_blob(c, "\udc80", b""), "UTF-8"),
+            (lambda s, c: s.put_blob(c, "\udc80", b""), "valid Unicode"),
             (lambda s, c: s.add_users(c, np.array([1]), [True]), "True"),
             (lambda s, c: s.add_users(c, np.array([1]), [1.5]), "1.5"),
-            (lambda s, c: s.add_users(c, np.array([1]), [2**63]), "64-bit"),
+            (lambda s, c: s.add_users(c, np.array([1]), [2**63]), "64 bits"),
             (lambda s, c: s.add_users(c, np.array([1]), ["a\0"]), "NUL"),
             (lambda s, c: s.add_edge_responses(c, 1, edges((1, 1, 1, 1, "\0")), 1), "NUL"),
             (lambda s, c: s.add_edge_responses(c, 1, edges((1, 1, 1, 1, 5)), 1), "event id"),

@@ -351,11 +351,11 @@ def test_a_postgresql_table_holds_no_byte_of_what_was_deleted(fresh_postgres_url
     with open_store(fresh_postgres_url) as store:
         with store.write() as session:
             number = fill(session)
-            rows = edges(*((50, i, 1, 0, None) for i in range(5000)))
+            rows = edges(*((50, i, 1, 0, f"event {i}") for i in range(5000)))
             session.add_edge_responses(number, 1, rows, 3)
         with store.write() as session:
             session.erase_user(number, 50)
-        size = "SELECT pg_relation_size('tensorucb_edge_response')"
+        size = "SELECT pg_relation_size('tensorucb_event_id')"
         with store._engine.connect() as connection:
             assert connection.exec_driver_sql(size).scalar_one() > 100_000
         store.purge()

@@ -12,6 +12,7 @@ from tensorucb.errors import InputError, UnknownIdError
 from tensorucb.store import open_store
 
 small = st.integers(0, 3)
+seqs = st.integers(1, 40)
 times = st.one_of(st.just(float("nan")), st.floats(allow_nan=False, allow_infinity=False))
 event_ids = st.one_of(st.none(), st.sampled_from("abcdefgh"), st.text(max_size=3))
 edge_lists = st.lists(st.tuples(small, small, st.sampled_from([0.0, 1.0, 0.3]), times, event_ids), max_size=4)
@@ -37,8 +38,8 @@ changes = st.one_of(
         st.none() | st.sampled_from("xyz"),
         payloads,
     ),
-    st.builds(lambda r, e: lambda s, c: s.add_edge_responses(c, r, edges(*e), 1), small, edge_lists),
-    st.builds(lambda r, e: lambda s, c: s.add_node_events(c, r, nodes(*e), 1), small, node_lists),
+    st.builds(lambda r, e, q: lambda s, c: s.add_edge_responses(c, r, edges(*e), q), small, edge_lists, seqs),
+    st.builds(lambda r, e, q: lambda s, c: s.add_node_events(c, r, nodes(*e), q), small, node_lists, seqs),
     st.builds(lambda q, p: lambda s, c: s.replace_event_payload(c, q, p), small, payloads),
     st.builds(lambda k: lambda s, c: s.erase_user(c, k), small),
     st.builds(lambda i: lambda s, c: s.known_event_ids(c, i), st.lists(st.sampled_from("abcdefgh"))),

@@ -1,16 +1,20 @@
+import hashlib
 import re
 import sqlite3
+import zlib
 
 import pytest
 import sqlalchemy as sa
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 
-import tensorucb.store._sql as schema
-from store.content import fill
-from tensorucb.errors import FileFormatError, StoreError
+from store.content import edges, fill
+from tensorucb.errors import StoreError
 from tensorucb.store import open_store
-from tensorucb.store._tables import SCHEMA, VERSION_TABLE, metadata
+
+# private: the bytes of a batch, as a file of an earlier layout has them
+from tensorucb.store._protocol import pack
+
+# private: the making of the tables is watched, and stopped half-way; what is in the files has a mark
+from tensorucb.store._tables import LAYOUT, metadata
 
 
 @pytest.fixture
@@ -22,17 +26,7 @@ def _sqlite_schema(path):
     connection = sqlite3.connect(path)
     rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     connection.close()
-    return {name: re.sub(r"\s+", " ", sql) for name, sql in rows if name not in (VERSION_TABLE, "sqlite_sequence")}
-
-
-def test_the_newest_migration_is_the_schema_of_this_release():
-    config = Config()
-    config.set_main_option("script_location", "tensorucb.store:migrations")
-    config.set_main_option("path_separator", "os")
-    script = ScriptDirectory.from_config(config)
-    assert script.get_heads() == [SCHEMA]
-    numbers = sorted(revision.revision for revision in script.walk_revisions())
-    assert numbers == [f"{i:04d}" for i in range(1, len(numbers) + 1)]
+    return {name: re.sub(r"\s+", " ", sql) for name, sql in rows if name != "sqlite_sequence"}
 
 
 def test_both_databases_have_the_same_keys_and_indexes(path, fresh_postgres_url):
@@ -55,26 +49,26 @@ def test_both_databases_have_the_same_keys_and_indexes(path, fresh_postgres_url)
 
     found = keys(f"sqlite:///{path}")
     assert found == keys(fresh_postgres_url)
-    assert sum(len(indexes) for _, indexes in found.values()) == 9
+    assert sum(len(indexes) for _, indexes in found.values()) == 7
 
 
-def test_a_current_schema_runs_no_migration(path, monkeypatch):
+def test_tables_that_are_there_are_not_made_again(path, monkeypatch):
     open_store(f"sqlite:///{path}").close()
-    monkeypatch.setattr(schema, "_upgrade", lambda connection: pytest.fail("migrated again"))
+    monkeypatch.setattr(metadata, "create_all", lambda connection, checkfirst: pytest.fail("made again"))
     open_store(f"sqlite:///{path}").close()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_an_upgrade_that_fails_leaves_nothing(kind, path, request, monkeypatch):
+def test_tables_that_could_not_be_made_leave_nothing(kind, path, request, monkeypatch):
     url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("fresh_postgres_url")
-    whole = schema._upgrade
+    whole = metadata.create_all
 
-    def half(connection):
-        whole(connection)
+    def half(connection, checkfirst):
+        whole(connection, checkfirst=checkfirst)
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "_upgrade", half)
+        patch.setattr(metadata, "create_all", half)
         with pytest.raises(ZeroDivisionError):
             open_store(url)
     if kind == "sqlite":
@@ -84,16 +78,28 @@ def test_an_upgrade_that_fails_leaves_nothing(kind, path, request, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_newer_schema_is_refused(kind, path, request):
+@pytest.mark.parametrize(
+    ("earlier", "said"),
+    [
+        ("UPDATE tensorucb_layout SET mark = '0001'", "its layout is 0001"),
+        ("DELETE FROM tensorucb_layout", "its layout is older"),
+        ("DROP TABLE tensorucb_layout", "its layout is older"),
+    ],
+)
+def test_a_store_of_another_layout_is_refused_and_left_as_it_is(kind, earlier, said, path, request):
     url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("fresh_postgres_url")
     with open_store(url) as store, store._engine.begin() as connection:
-        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
-    with pytest.raises(StoreError, match=r"newer release .*9999.*upgrade tensorucb"):
-        open_store(url)
+        connection.exec_driver_sql(earlier)
+    bytes_before = path.read_bytes() if kind == "sqlite" else b""
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match=rf"another version of tensorucb \({said}, .*version that made it"):
+            open_store(url, read_only=read_only)
+    assert not bytes_before or path.read_bytes() == bytes_before
 
 
-def test_a_schema_without_a_number_is_damage(path):
-    with open_store(f"sqlite:///{path}") as store, store._engine.begin() as connection:
-        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = 'first'")
-    with pytest.raises(FileFormatError, match="'first'"):
-        open_store(f"sqlite:///{path}")
+def test_other_tables_have_another_mark(path):
+    """Whoever changes the tables, or how batches are packed, gives a new mark, and writes the new digest here."""
+    open_store(f"sqlite:///{path}").close()
+    batch = edges((1, 2, 1, 0.5, "first"), (3, 4, 0, 0.25, None))
+    content = f"{sorted(_sqlite_schema(path).items())} {zlib.decompress(pack(batch)).hex()}"
+    assert (LAYOUT, hashlib.sha256(content.encode()).hexdigest()[:16]) == ("2026-11-18", "39d5597d77afd608")

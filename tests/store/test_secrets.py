@@ -12,6 +12,8 @@ from store.content import content, fill
 from tensorucb.cli import main
 from tensorucb.errors import InputError, StoreError, TensorUCBError
 from tensorucb.store import open_store
+
+# private: addresses of databases that are out of reach, and words of a driver
 from tensorucb.store._address import masked, said
 
 pytest.importorskip("psycopg")

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from tensorucb.campaign._attention import Notice
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._create import IgnoredContextWarning, create_campaign, load_campaign
 from tensorucb.campaign._data import CampaignData, read_campaign_data
 from tensorucb.campaign._forget import ForgetReport
 from tensorucb.campaign._history import HistoryReport
-from tensorucb.campaign._lift import Lift
+from tensorucb.campaign._lift import Lift, RevenueLift
+from tensorucb.campaign._lift_plan import LiftPlan, plan_lift
 from tensorucb.campaign._model import DamagedSnapshotWarning, UnlearnableRoundWarning
-from tensorucb.campaign._progress import (
-    Calibration,
-    CampaignProgress,
-    CampaignStatus,
-    GroupProgress,
-    RoundProgress,
-    Totals,
+from tensorucb.campaign._people import OptReport
+from tensorucb.campaign._progress import Calibration, CampaignProgress, CampaignStatus, RevenueProgress, Totals
+from tensorucb.campaign._round import (
+    Ask,
+    Explanation,
+    Fatigue,
+    Follower,
+    Offer,
+    Preview,
+    Reach,
+    Revenue,
+    RoundExplanation,
 )
-from tensorucb.campaign._round import Ask, Explanation, Follower, Offer, Preview, Reach, RoundExplanation
 from tensorucb.campaign._stored import CampaignInfo, copy_campaign, delete_campaign, list_campaigns
+from tensorucb.campaign._tally import GroupProgress, RoundProgress, SegmentProgress
 from tensorucb.campaign._tell import Contradiction, TellReport
 from tensorucb.campaign._tell_log import TellLogReport
 from tensorucb.campaign._webhook import Webhook
@@ -34,17 +41,25 @@ __all__ = [
     "Contradiction",
     "DamagedSnapshotWarning",
     "Explanation",
+    "Fatigue",
     "Follower",
     "ForgetReport",
     "GroupProgress",
     "HistoryReport",
     "IgnoredContextWarning",
     "Lift",
+    "LiftPlan",
+    "Notice",
     "Offer",
+    "OptReport",
     "Preview",
     "Reach",
+    "Revenue",
+    "RevenueLift",
+    "RevenueProgress",
     "RoundExplanation",
     "RoundProgress",
+    "SegmentProgress",
     "TellLogReport",
     "TellReport",
     "Totals",
@@ -55,5 +70,6 @@ __all__ = [
     "delete_campaign",
     "list_campaigns",
     "load_campaign",
+    "plan_lift",
     "read_campaign_data",
 ]

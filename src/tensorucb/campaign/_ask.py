@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +15,29 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I64
 from tensorucb.campaign._catalogue import check_sizes
 from tensorucb.campaign._choice import choose_users
-from tensorucb.campaign._constraints import Constraints, constrain
+from tensorucb.campaign._constraints import Constraints, barred_now, constrain
 from tensorucb.campaign._explain import Evidence, collect_evidence, explain_seeds
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
+from tensorucb.campaign._people import Weariness, fatigue_of, read_people, weariness
 from tensorucb.campaign._question import Reader, check_same
 from tensorucb.campaign._reach import Beliefs, Outcome, Outlook, added_by_all, foresee
 from tensorucb.campaign._round import Preview, Round, RoundStrategies, round_id
-from tensorucb.errors import InputError
+from tensorucb.campaign._value import Worth, revenues_of, with_revenue
+from tensorucb.errors import InputError, StateError
 from tensorucb.question import Question
 
 _ATTEMPTS = 8
 _log = logging.getLogger("tensorucb.campaign")
+
+
+@dataclass(frozen=True)
+class Past:
+    """What the past tells a choice beside the model: how forecasts turned out, and what responses are worth."""
+
+    outcomes: Sequence[Outcome] = ()
+    worth: Worth | None = None
 
 
 def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round]:
@@ -39,44 +51,55 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
             now = handle.clock()
             with handle.read() as view:
                 network, due = view.network, view.ledger.due(now)
-                request, past, known = prepare(handle, view, given, now)
+                request, known = _read_question(handle, view, given, now)
                 if known is not None:
                     return network, known
+                prepared = prepare(handle, view, request, now)
                 learned = handle.progress(view)
-            proposal = propose(handle, view, request, past, now)
+            proposal = propose(handle, view, request, prepared, now)
             handle.keep(learned)
             if due:
                 # Rounds that are due are learned before the choice; one that is refused must not have closed them.
                 with handle.write(now):
                     continue
+            _check_accepted(network, proposal[0], request)
             with handle.write() as view:
-                opened = _append(handle, view, proposal, request) if _still_next(view, network, proposal[0]) else None
+                opened = None
+                if _still_next(view, network, proposal[0]) and _may_be_chosen(handle, view, request, proposal[0]):
+                    opened = _append(handle, view, proposal, request)
             if opened is not None:
-                return network, _logged(handle, opened)
+                return network, _noted(handle, network, opened, proposal[1])
         # Others kept opening rounds: choose while they wait.
         with handle.write() as view:
             now = handle.clock()
             request, known = _read_question(handle, view, given, now)
             if known is not None:
                 return view.network, known
-            handle.model.follow(view, wanted(view, "ask"))
-            proposal = propose(handle, view, request, handle.track.past(view), now)
+            proposal = propose(handle, view, request, prepare(handle, view, request, now), now)
+            _check_accepted(view.network, proposal[0], request)
             network, opened = view.network, _append(handle, view, proposal, request)
-        return network, _logged(handle, opened)
+        return network, _noted(handle, network, opened, proposal[1])
 
 
-def prepare(
-    handle: Handle, view: View, given: Mapping[str, Any], now: float
-) -> tuple[Question, Sequence[Outcome], Round | None]:
-    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened."""
-    request, known = _read_question(handle, view, given, now)
-    if known is not None:
-        return request, (), known
+class Prepared(NamedTuple):
+    """What a choice needs of the store: its constraints, what the past tells, and whether followers tire."""
+
+    rules: Constraints
+    past: Past
+    weary: Weariness | None
+
+
+def prepare(handle: Handle, view: View, request: Question, now: float) -> Prepared:
+    """Read what a choice needs; the model is brought up to date."""
+    rules = constrain(view.network, view.ledger, read_people(handle, view, now), request, now)
     handle.model.follow(view, wanted(view, "ask"))
-    return request, handle.track.past(view), None
+    past = Past(handle.track.past(view), handle.amounts.worth(view, request.product.product))
+    return Prepared(rules, past, weariness(handle, view, now))
 
 
-def _logged(handle: Handle, record: Round) -> Round:
+def _noted(handle: Handle, network: Network, record: Round, evidence: Evidence) -> Round:
+    """The round that was opened; who asks why is answered from memory, as long as it is the last one."""
+    handle.evidence = record.id, network.revision, evidence
     counts = record.contacted.size, record.held_out.size
     _log.info("campaign %r: round %d opened, %d contacted, %d held out", handle.record.name, record.number, *counts)
     return record
@@ -105,6 +128,38 @@ def _still_next(view: View, network: Network, proposed: Round) -> bool:
     return view.ledger.revision == network.revision and view.ledger.next_number() == proposed.number
 
 
+def _may_be_chosen(handle: Handle, view: View, request: Question, proposed: Round) -> bool:
+    """Whether everybody chosen may still be contacted; people may have opted out, or other campaigns asked for them."""
+    people = read_people(handle, view, proposed.opened)
+    barred = barred_now(view.network, view.ledger, people, request, proposed.opened)
+    return not barred.reasons[proposed.chosen].any()
+
+
+def _check_accepted(network: Network, proposed: Round, request: Question) -> None:
+    """Refuse to open another round than the one that somebody saw and accepted."""
+    if request.proposal is not None and request.proposal != _proposal_id(network, proposed, request):
+        raise StateError(
+            "other users would be chosen or held out by now than in the proposal, or with other rules: "
+            "rounds were opened or closed meanwhile, people have opted out, or the question is another one.",
+            advice="Preview again.",
+        )
+
+
+def _proposal_id(network: Network, proposed: Round, request: Question) -> str:
+    """A digest of all that somebody accepts; the same choice at another time has the same."""
+    strategies = proposed.strategy_of("contacted")
+    contacted = proposed.contacted.tolist()
+    parts = [
+        [vector.tolist() for vector in proposed.context.vectors],
+        network.ids(proposed.contacted),
+        network.ids(proposed.held_out),
+        None if strategies is None else [strategies[row] for row in contacted],
+        [proposed.cost, proposed.window, proposed.credit, proposed.objective],
+        [request.holdout, request.cooldown, request.audience_rest, request.budget],
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
 def _append(handle: Handle, view: View, proposal: tuple[Round, Evidence], request: Question) -> Round:
     """Write a proposed round, and log it."""
     check_sizes(view.ledger, view.catalogues(), request.sizes)
@@ -113,7 +168,7 @@ def _append(handle: Handle, view: View, proposal: tuple[Round, Evidence], reques
     seq = view.append("asked", proposed.number, counts, proposed.opened)
     record = replace(proposed, revision=seq)
     view.put_round(record)
-    view.session.put_blob(view.number, f"explain-{record.number:08d}", evidence.to_blob())
+    view.session.put_explanation(view.number, record.number, evidence.to_blob())
     return record
 
 
@@ -132,43 +187,54 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
         now = handle.clock()
         with handle.read() as view:
             view.ledger = view.ledger.with_due_closed(now)
-            network = view.network
-            request, past, _ = prepare(handle, view, {**given, "request_id": None}, now)
-        request = replace(request, holdout=0.0)
-        record, evidence = propose(handle, view, request, past, now)
+            network, columns = view.network, view.user_columns
+            request, _ = _read_question(handle, view, {**given, "request_id": None}, now)
+            terms = Reader(handle.record.settings, network, view.catalogues(), now).terms(request)
+            prepared = prepare(handle, view, request, now)
+        record, evidence = propose(handle, view, request, prepared, now)
         best = record
         if request.users is not None:
-            best, _ = propose(handle, view, replace(request, users=None), past, now)
+            best, _ = propose(handle, view, replace(request, users=None), prepared, now)
     assert record.reach is not None
     assert best.reach is not None
     seen = record.seen(network)
     return Preview(
         seeds=seen.seeds,
         strategies=seen.strategies,
+        held_out=seen.held_out,
         product=seen.product,
         reach=record.reach,
         best=best.reach,
         difference=record.reach.mean - best.reach.mean,
         cost=seen.cost,
-        explanation=explain_seeds(network, record, evidence),
+        explanation=explain_seeds(network, record, evidence, columns),
+        fatigue=record.fatigue,
+        deadline=seen.deadline,
+        return_on_cost=seen.return_on_cost,
+        terms=terms,
+        proposal=_proposal_id(network, record, request),
     )
 
 
-def propose(
-    handle: Handle, view: View, request: Question, past: Sequence[Outcome], now: float
-) -> tuple[Round, Evidence]:
+def propose(handle: Handle, view: View, request: Question, prepared: Prepared, now: float) -> tuple[Round, Evidence]:
     """Choose seeds under the request's constraints; the round to open, and why these were chosen."""
+    rules, past, weary = prepared
     network = view.network
     number = view.ledger.next_number()
     rng = np.random.default_rng([handle.record.settings["seed"], number])
-    rules = constrain(network, view.ledger, request, now)
-    choice = choose_users(handle.model.policy, network, rules, request, rng, handle.engine)
+    worth = past.worth
+    by_value = handle.record.settings["metric"] == "value"
+    weights = worth.weights() if worth is not None and by_value else None
+    choice = choose_users(handle.model.policy, network, rules, request, rng, handle.engine, weights)
     rows = choice.rows
     held = _hold_out(rules, rows, request.holdout, rng)
 
     def outlook(contacted: I64, places: I64) -> Outlook:
         beliefs = Beliefs(network.graph, choice.predictions, places)
-        return foresee(beliefs, contacted, request.objective, past, rng, handle.engine)
+        found = foresee(beliefs, contacted, request.objective, past.outcomes, rng, handle.engine)
+        if worth is None:
+            return found
+        return with_revenue(found, contacted, worth, request.objective, past.outcomes, handle.engine)
 
     # For each user of the network the place of the strategy that they get or would get.
     contacted, places = rows[~np.isin(rows, held)], choice.places
@@ -210,9 +276,14 @@ def propose(
         objective=request.objective,
         reach=shown.reach,
         forecast=told.forecast,
+        value=view.catalogue("product").value(request.product.product),
+        revenues=revenues_of(rows, held, shown, worth),
+        unit=told.unit,
+        revenue_forecast=told.revenue_forecast,
         request=request.fingerprint,
+        fatigue=fatigue_of(network.graph, view.ledger, contacted, now, rules.allowed, request.audience_rest, weary),
     )
-    return record, collect_evidence(network, rules, choice, shown)
+    return record, collect_evidence(network, rules, choice, shown, None if weights is None else worth)
 
 
 def _gains(rows: I64, held: I64, outlook: Outlook) -> NDArray[np.float64]:

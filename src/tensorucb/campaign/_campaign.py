@@ -7,28 +7,34 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._catalogue import check_sizes, contexts, read_context
-from tensorucb.campaign._explain import explain
+from tensorucb.campaign._attention import Notice, attention
+from tensorucb.campaign._catalogue import PLURAL, check_sizes, contexts, read_context
+from tensorucb.campaign._explain import barred_by_default, explain
 from tensorucb.campaign._forget import ForgetReport, forget
-from tensorucb.campaign._grow import add_products, add_users, extend
+from tensorucb.campaign._grow import add_products, add_users, extend, set_costs
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
-from tensorucb.campaign._lift import Lift, lift
+from tensorucb.campaign._lift import Lift, followers_of, lift, past_rounds
+from tensorucb.campaign._lift_plan import LiftPlan, plan_from, plan_lift
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, keep_tally, progress, status
+from tensorucb.campaign._people import OptReport, opt, opted_out
+from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, read_selection, status
 from tensorucb.campaign._question import shown_defaults
-from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation
+from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation, named_round
+from tensorucb.campaign._tally import keep_tally
 from tensorucb.campaign._tell import TellReport, tell
 from tensorucb.campaign._tell_log import TellLogReport, tell_log
 from tensorucb.campaign._webhook import deliver, remove_webhook, set_webhook
+from tensorucb.checks import check_choice, check_count, check_flag, check_id
 from tensorucb.graph import Graph
 from tensorucb.moments import Duration, check_moment
 from tensorucb.policies import Policy
+from tensorucb.reports import Tolerance
 
 if TYPE_CHECKING:
     from tensorucb.store import SQLStore as Store
@@ -54,7 +60,7 @@ class Campaign:
     The model is a pure function of the log: it learns closed rounds in the order in which they were asked, imported
     history first. Responses told to an open round are durable at once and learned when it closes. Any number of
     processes may work on one campaign. Within a process threads share one object: those that read or tell wait for
-    nobody, those that choose or learn take turns.
+    nobody, those that choose or learn take turns, and so do those that ask for the progress.
 
     Examples
     --------
@@ -126,6 +132,18 @@ class Campaign:
         with self._handle.read() as view:
             return view.network.costs
 
+    @property
+    def values(self) -> NDArray[np.float64] | None:
+        """What a response of each user is worth, in the order of ``graph.ids``; None if that was not given."""
+        with self._handle.read() as view:
+            return view.network.values
+
+    def product_values(self) -> dict[int | str, float] | None:
+        """What a response to each product of the catalogue is worth; None if that was not given."""
+        with self._handle.read() as view:
+            known = view.catalogue("product")
+            return None if known.values is None else dict(zip(known.ids, known.values.tolist(), strict=True))
+
     def products(self) -> tuple[int | str, ...]:
         """Ids of the catalogue's products."""
         with self._handle.read() as view:
@@ -135,6 +153,26 @@ class Campaign:
         """Ids of the catalogue's strategies."""
         with self._handle.read() as view:
             return view.catalogue("strategy").ids
+
+    def names(self, table: str) -> dict[int | str, str]:
+        """What ``"products"``, ``"strategies"`` or ``"users"`` are called, by id; who has no name is left out.
+
+        A name comes from the column ``name`` of the table, or from the one that ``columns`` of
+        :func:`~tensorucb.campaign.read_campaign_data` says.
+        """
+        kinds = {many: kind for kind, many in PLURAL.items()}
+        check_choice("table", table, (*kinds, "users"))
+        with self._handle.read() as view:
+            if table != "users":
+                return dict(view.catalogue(kinds[table]).names)
+            known = [] if view.user_columns is None else view.user_columns.all_names()
+            ids = view.network.graph.ids.tolist()
+            return {user: name for user, name in zip(ids, known, strict=False) if name is not None}
+
+    def segments(self) -> tuple[str, ...]:
+        """Columns of the table of users that :meth:`progress` can split by."""
+        with self._handle.read() as view:
+            return () if view.user_columns is None else tuple(each.column for each in view.user_columns.segments)
 
     def strategy_costs(self) -> dict[int | str, float]:
         """What each strategy of the catalogue adds to the cost of contacting a user."""
@@ -146,19 +184,44 @@ class Campaign:
         """Numbers of users, products and rounds."""
         return status(self._handle)
 
-    def progress(self) -> CampaignProgress:
-        """How it is going: responses beside expectation by round and in total, reach, spend, lift, calibration."""
-        return progress(self._handle)
+    def progress(
+        self,
+        *,
+        product: int | str | None = None,
+        strategy: int | str | None = None,
+        since: float | datetime | str | None = None,
+        until: float | datetime | str | None = None,
+        segment: str | None = None,
+    ) -> CampaignProgress:
+        """How it is going: responses beside expectation by round and in total, reach, spend, lift, calibration.
+
+        Parameters
+        ----------
+        product, strategy
+            Only rounds for this product, and rounds in which somebody got this strategy.
+        since, until
+            Only rounds that were opened from one moment on and before another: unix seconds, a datetime, or a text such
+            as ``2026-11-17``.
+        segment
+            A column of the table of users, one of :meth:`segments`: ``segments`` of the answer splits the numbers by
+            what it says of the contacted users.
+        """
+        with self._handle.read():
+            return progress(self._handle, read_selection(self._handle, product, strategy, since, until, segment))
+
+    def attention(self) -> tuple[Notice, ...]:
+        """What needs a person today, the most urgent first, such as a round that is past its deadline."""
+        return attention(self._handle)
 
     def rounds(self) -> tuple[Ask, ...]:
         """All rounds by number, imported history included."""
         with self._handle.read() as view:
             return tuple(record.seen(view.network).of(self) for record in view.rounds())
 
-    def round(self, round_id: str | int) -> Ask:
+    def round(self, round_id: str | int | Ask) -> Ask:
         """One round, by its id or its number."""
         with self._handle.read() as view:
-            return view.round(round_id).seen(view.network).of(self)
+            return view.round(named_round(round_id)).seen(view.network).of(self)
 
     def ask(
         self,
@@ -171,6 +234,7 @@ class Campaign:
         candidates: ArrayLike | None = None,
         must_include: ArrayLike | None = None,
         cooldown: Duration | None = None,
+        audience_rest: Duration | None = None,
         costs: ArrayLike | None = None,
         budget: float | None = None,
         groups: ArrayLike | None = None,
@@ -185,6 +249,7 @@ class Campaign:
         objective: str | None = None,
         epsilon: float | None = None,
         request_id: str | None = None,
+        proposal: str | None = None,
     ) -> Ask:
         """Open a round: choose ``k`` users for a product.
 
@@ -207,6 +272,9 @@ class Campaign:
         cooldown
             Leave out users contacted less than this long ago (``"12h"`` or a timedelta), in rounds not
             cancelled; 0 for nobody.
+        audience_rest
+            Let followers rest: leave out users more than half of whose followers were addressed less than this long
+            ago, in rounds not cancelled; 0 for nobody. ``Ask.fatigue`` suggests one when it is time.
         costs, budget
             What each user costs (in the order of ``graph.ids``; default the campaign's) and the most to spend; a
             strategy of the catalogue adds its own cost.
@@ -234,6 +302,9 @@ class Campaign:
             Asking again with the same one returns the same round. All arguments must mean the same then: lists of users
             in any order, and an argument left out is the same as its default given. Another value is an error that
             names the argument.
+        proposal
+            ``Preview.proposal``: open the round of that preview. If others would be chosen by now, or other users held
+            out, nothing is opened, and an error says so.
         """
         arguments = {name: value for name, value in locals().items() if name != "self"}
         from tensorucb.campaign._ask import open_round  # compiled kernels, which nothing else here needs
@@ -251,6 +322,7 @@ class Campaign:
         candidates: ArrayLike | None = None,
         must_include: ArrayLike | None = None,
         cooldown: Duration | None = None,
+        audience_rest: Duration | None = None,
         costs: ArrayLike | None = None,
         budget: float | None = None,
         groups: ArrayLike | None = None,
@@ -265,6 +337,7 @@ class Campaign:
         objective: str | None = None,
         epsilon: float | None = None,
         request_id: str | None = None,
+        proposal: str | None = None,
     ) -> Preview:
         """What :meth:`ask` with the same arguments would choose now, and what to expect of it; nothing is opened.
 
@@ -277,17 +350,18 @@ class Campaign:
 
         return preview(self._handle, arguments)
 
-    def explain(self, round_id: str | int, user: int | str | None = None) -> Explanation | RoundExplanation:
+    def explain(self, round_id: str | int | Ask, user: int | str | None = None) -> Explanation | RoundExplanation:
         """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
         with self._handle.read() as view:
-            return explain(view, round_id, user)
+            return explain(view, named_round(round_id), user)
 
     def tell(
         self,
-        round_id: str | int,
+        round_id: str | int | Ask,
         responses: Any,
         *,
-        unknown: Literal["refuse", "skip"] = "refuse",
+        strict: bool = False,
+        max_left_out: float = 0.5,
         columns: Mapping[str, str] | None = None,
     ) -> TellReport:
         """Store responses of a round, durably; again, late or in any order.
@@ -295,33 +369,37 @@ class Campaign:
         Parameters
         ----------
         round_id
-            The id that :meth:`ask` returned, or the round's number.
+            What :meth:`ask` returned, its id, or the round's number.
         responses
-            Edges (``source``, ``target``, ``outcome`` 0 or 1; optionally ``time``, ``event_id``) or node events
-            (``user``, ``time``; optionally ``event_id``), as a polars, pandas or Arrow frame, a mapping of columns, a
-            list of mappings, or the path of a CSV, NDJSON or Parquet file. Errors and contradictions name a row by its
-            number, counted from 1; the header of a CSV file is not a row.
-        unknown
-            What to do if rows name a user or an edge that is not in the network: ``"refuse"`` the whole batch, or
-            ``"skip"`` these rows and count them.
+            Edges (``source``, ``target``, ``outcome`` 0 or 1; optionally ``time``, ``event_id``, ``amount``) or node
+            events (``user``, ``time``; optionally ``event_id``, ``amount``), as a polars, pandas or Arrow frame, a
+            mapping of columns, a list of mappings, or the path of a CSV, NDJSON or Parquet file. Errors and reports
+            name the lines of a text file (its header is line 1), and of everything else the rows, counted from 1. An
+            ``amount`` is what the response brought: a number that is not negative, or nothing. One that comes later
+            is added to the response that had none.
+        strict, max_left_out
+            Rows that cannot be used are left out and counted with their lines: malformed ones, and those that name a
+            user or an edge that is not in the network, or a source that was not contacted. If they are more than the
+            share ``max_left_out`` of all rows, or with ``strict`` a single one, nothing is stored, and an error says
+            why. Rows that were told before are no fault: telling again is always safe.
         columns
-            Names of columns by field, where they are not called so: ``{"user": "buyer", "time": "bought_at"}``. A
-            time may also be called ``timestamp``.
+            Names of columns by field, where they are not called so: ``{"user": "buyer", "time": "bought_at"}``. Names
+            that were given for ``actions`` and ``edges`` when the campaign was created need not be given again.
 
         Returns
         -------
         TellReport
             A row that was told before is counted as duplicate. One that disagrees with an earlier one is reported
-            with both values, and the earlier one stands. A source that was not contacted or a malformed row refuses
-            the whole batch.
+            with both values, and the earlier one stands.
         """
-        return tell(self._handle, round_id, responses, unknown, columns)
+        return tell(self._handle, named_round(round_id), responses, Tolerance.of(strict, max_left_out), columns)
 
     def tell_log(
         self,
         responses: Any,
         *,
-        unknown: Literal["refuse", "skip"] = "refuse",
+        strict: bool = False,
+        max_left_out: float = 0.5,
         columns: Mapping[str, str] | None = None,
     ) -> TellLogReport:
         """Store the rows of a log that belong to rounds, such as all purchases since yesterday.
@@ -335,8 +413,8 @@ class Campaign:
         ----------
         responses
             Rows as :meth:`tell` takes them. Responses by edge need the field ``round``.
-        unknown, columns
-            As in :meth:`tell`; ``unknown`` is about rows that belong to a round.
+        strict, max_left_out, columns
+            As in :meth:`tell`; users who are not in the network count where their rows belong to a round.
 
         Returns
         -------
@@ -344,20 +422,24 @@ class Campaign:
             Everything is stored, or nothing. Sending the same log again, in any order and in any parts, changes
             nothing.
         """
-        return tell_log(self._handle, responses, unknown, columns)
+        return tell_log(self._handle, responses, Tolerance.of(strict, max_left_out), columns)
 
-    def close(self, round_id: str | int) -> Ask:
-        """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-        network, record = self._handle.close(round_id)
+    def close(self, round_id: str | int | Ask, *, early: bool = False) -> Ask:
+        """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing.
+
+        In the first half of the time until its deadline or the end of its window, with more than a day left, a round
+        is closed only if ``early`` says that it is meant. What comes later still counts, and is learned again.
+        """
+        network, record = self._handle.close(named_round(round_id), check_flag("early", early))
         keep_tally(self._handle)
         return self._seen(network, record)
 
-    def cancel(self, round_id: str | int) -> Ask:
+    def cancel(self, round_id: str | int | Ask) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing.
 
         A closed round can be cancelled only if it could not be learned (``status().quarantined`` names such rounds).
         """
-        return self._seen(*self._handle.cancel(round_id))
+        return self._seen(*self._handle.cancel(named_round(round_id)))
 
     def expire(self, now: float | None = None) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""
@@ -375,7 +457,7 @@ class Campaign:
             check_sizes(view.ledger, view.catalogues(), [vector.size for vector in vectors])
             return self._handle.model.policy.prediction(contexts(vectors, None)[0]).expected()
 
-    def add_products(self, ids: ArrayLike, features: Any) -> None:
+    def add_products(self, ids: ArrayLike, features: Any, values: ArrayLike | None = None) -> None:
         """Add products to the catalogue.
 
         Parameters
@@ -387,8 +469,11 @@ class Campaign:
             the columns of the product table. The features are made from these in the same way as at the creation, and
             products that the catalogue has already keep theirs. A column ``product`` (or ``id``) of a table says whose
             each row is; without it rows are in the order of ``ids``.
+        values
+            What a response to each of them is worth, in a campaign whose products have values. A product that the
+            catalogue has already gets the new value, which counts for rounds that are opened from now on.
         """
-        add_products(self._handle, ids, features)
+        add_products(self._handle, ids, features, values)
 
     def add_strategies(self, ids: ArrayLike, features: ArrayLike, costs: ArrayLike | None = None) -> None:
         """Add strategies (channels, offers, discounts …) to the catalogue.
@@ -413,6 +498,8 @@ class Campaign:
         *,
         costs: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        values: ArrayLike | None = None,
+        consent: ArrayLike | None = None,
     ) -> None:
         """Add users (possibly none) and edges ``sources → targets`` between any users.
 
@@ -421,9 +508,58 @@ class Campaign:
         leaves out of taste, credit, exposure and coordinates is zero. In a campaign that was created from files,
         ``features`` may be a polars, pandas or Arrow table with the columns of the table of users, or be left out:
         what it does not tell (degrees, past response) is that of an average user. A column ``user`` (or ``id``) of a
-        table says whose each row is; without it rows are in the order of ``ids``.
+        table says whose each row is; without it rows are in the order of ``ids``. ``consent`` is as in
+        ``create_campaign``; a table has it in the column that was named there. Who does not come with it has not
+        consented. What somebody said before they joined (:meth:`opt_out`) holds from now on. What a table says to
+        people who look, names and columns that split users, is kept as at the creation.
         """
-        add_users(self._handle, ids, features, (sources, targets), costs, groups)
+        add_users(self._handle, ids, features, (sources, targets), costs, groups, values, consent)
+
+    def set_costs(self, costs: Mapping[int | str, float]) -> None:
+        """Change what strategies (channels, offers …) cost from now on, by id; the log keeps the date and both costs.
+
+        What past rounds have spent stays what it was.
+        """
+        set_costs(self._handle, costs)
+
+    def opt_out(self, users: Any, *, everywhere: bool = False) -> OptReport:
+        """Never contact these people again: no round chooses them, and a list that names them is refused.
+
+        Parameters
+        ----------
+        users
+            Ids, or a table with a column ``user``: a frame, or the path of a file. Those who are no users are counted
+            and kept, in case they join.
+        everywhere
+            For all campaigns of the store, also those that are created later.
+
+        Notes
+        -----
+        Of an opt-out the store keeps a keyed hash of the id, and no id. It outlives :meth:`forget`, so that the person
+        is not contacted if they come back with another file; :meth:`opt_in` removes it.
+        """
+        return opt(self._handle, users, everywhere, "no")
+
+    def opt_in(self, users: Any, *, everywhere: bool = False) -> OptReport:
+        """Undo :meth:`opt_out`; in a campaign with ``consent`` this is consent as well.
+
+        With ``everywhere``, for all campaigns of the store, what single campaigns were told included.
+        """
+        return opt(self._handle, users, everywhere, "yes")
+
+    def opted_out(self) -> tuple[int | str, ...]:
+        """Ids of the users who opted out of this campaign, or of all campaigns of the store."""
+        with self._handle.read() as view:
+            return tuple(opted_out(self._handle, view))
+
+    def why_not(self, user: int | str) -> str | None:
+        """Why a user may not be contacted now, under the campaign's defaults; None if they may.
+
+        "has opted out", "was contacted within the cooldown, which lasts until 2026-11-20 09:00 UTC" …
+        """
+        with self._handle.read() as view:
+            row = int(view.network.rows("user", [check_id("user", user)])[0])
+            return barred_by_default(self._handle, view).why(row) or None
 
     def import_history(
         self,
@@ -431,7 +567,8 @@ class Campaign:
         product: Any = None,
         *,
         window: Duration | None = None,
-        unknown: Literal["refuse", "skip"] = "refuse",
+        strict: bool = False,
+        max_left_out: float = 0.5,
         columns: Mapping[str, str] | None = None,
     ) -> HistoryReport:
         """Learn from past campaigns or from a log of purchases, before everything else in the order of learning.
@@ -445,13 +582,14 @@ class Campaign:
 
             Or a log of purchases: ``user``, ``time`` and ``product`` (or ``item``). A buyer showed the product to each
             follower who had not bought it yet; a follower who bought it within the window after that responded, the
-            others did not. Rows whose product is not in the catalogue are counted and left out.
+            others did not. Rows whose product is not in the catalogue are counted and left out. A field ``amount``
+            tells what a purchase brought, as in :meth:`tell`.
         product
             The product of all rows, as :meth:`ask` takes it: an id or features, alone or with a strategy.
         window
             For a log: how long after a purchase a follower's own one is a response (default the campaign's; if that
             has none, any later purchase is).
-        unknown, columns
+        strict, max_left_out, columns
             As in :meth:`tell`.
 
         Returns
@@ -459,11 +597,53 @@ class Campaign:
         HistoryReport
             Importing the same again changes nothing.
         """
-        return import_history(self._handle, responses, product, window, unknown, columns)
+        tolerance = Tolerance.of(strict, max_left_out)
+        return import_history(self._handle, responses, product, window, tolerance, columns)
 
     def lift(self) -> Lift:
         """Compare followers of contacted and of held-out users; see :class:`~tensorucb.campaign.Lift`."""
         return lift(self._handle)
+
+    def plan_lift(
+        self,
+        product: Any = None,
+        k: int | None = None,
+        *,
+        holdout: float | None = None,
+        rounds: int | None = None,
+        effect: float | None = None,
+        power: float = 0.8,
+    ) -> LiftPlan:
+        """Say how many rounds with a hold-out show which effect of contact, before the first round or later.
+
+        Once ten followers have responded in rounds with a hold-out, the plan is for rounds like these. Before, it is
+        for the users that would be chosen now, whose followers respond as expected without contact too: the most
+        careful assumption.
+
+        Parameters
+        ----------
+        product, k, holdout
+            As in :meth:`ask`; by default the campaign's defaults, otherwise 10 users and a hold-out of 0.2. Users get
+            the best of all strategies, if there are any.
+        rounds, effect, power
+            As in :func:`~tensorucb.campaign.plan_lift`: what is asked for is left out.
+        """
+        defaults = self.settings.get("ask", {})
+        users = (defaults.get("k") or 10) if k is None else check_count("k", k, 2, 1_000)
+        share = (defaults.get("holdout") or 0.2) if holdout is None else holdout
+        terms: dict[str, Any] = {"users": users, "holdout": share, "rounds": rounds, "effect": effect, "power": power}
+        with self._handle.read() as view:
+            past = past_rounds(view)
+        if past is not None:
+            return plan_from(past, **terms)
+        offers = "all" if self.strategies() and "strategies" not in defaults else None
+        chosen = self.preview(product, users, strategies=None if isinstance(product, tuple) else offers)
+        graph = self.graph
+        followers = followers_of(graph, graph.rows(list(chosen.seeds)))
+        contacted = graph.rows([user for user in chosen.seeds if user not in chosen.held_out])
+        # The reach counts all followers of those contacted, not only those of exactly one chosen user.
+        audience = np.setdiff1d(graph.targets[graph.out_edges(contacted)], contacted)
+        return plan_lift(followers, min(chosen.reach.mean / audience.size, 0.5), **terms)
 
     def export(self, directory: str | os.PathLike[str], format: str = "parquet") -> list[Path]:
         """Write the campaign as tables for a spreadsheet or a warehouse, by the caller's ids.

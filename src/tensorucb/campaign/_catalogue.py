@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +31,17 @@ _SHOWN = 3
 class Catalogue:
     """Products or strategies by id: one row of features each, and what each adds to the cost of contacting a user.
 
-    ``kind`` is ``product`` or ``strategy``; ids are in the order in which they came. Products cost nothing.
+    ``kind`` is ``product`` or ``strategy``; ids are in the order in which they came. Products cost nothing, but may
+    have ``values``: what a response to each of them is worth. ``names`` are what people call entries, by id, where that
+    is known.
     """
 
     kind: str
     ids: tuple[int | str, ...] = ()
     features: F64 | None = None
     costs: F64 = field(default_factory=lambda: np.empty(0))
+    values: F64 | None = None
+    names: Mapping[int | str, str] = field(default_factory=dict)
 
     @cached_property
     def places(self) -> Mapping[int | str, int]:
@@ -70,10 +74,21 @@ class Catalogue:
         """These entries alone, in the catalogue's order."""
         at = sorted(self.index(entry) for entry in entries)
         assert self.features is not None
-        return Catalogue(self.kind, tuple(self.ids[i] for i in at), self.features[at], self.costs[at])
+        values = None if self.values is None else self.values[at]
+        return Catalogue(self.kind, tuple(self.ids[i] for i in at), self.features[at], self.costs[at], values)
 
-    def extended(self, ids: Any, features: ArrayLike, costs: ArrayLike | None = None) -> Catalogue:
-        """The catalogue with more entries; one that is there already must come with the same features and cost."""
+    def value(self, entry: int | str | None) -> float | None:
+        """What a response to an entry is worth by the catalogue; None if it does not say."""
+        place = None if entry is None else self.places.get(entry)
+        return None if self.values is None or place is None else float(self.values[place])
+
+    def extended(
+        self, ids: Any, features: ArrayLike, costs: ArrayLike | None = None, values: ArrayLike | None = None
+    ) -> Catalogue:
+        """The catalogue with more entries; one that is there already must come with the same features and cost.
+
+        Its value may be another one, which counts from now on.
+        """
         fresh, many = id_array(ids, "ids").tolist(), PLURAL[self.kind]
         hint = f"One row for each of the {len(fresh)} {many}."
         array = check_array("features", features, (len(fresh), "d"), hint=hint)
@@ -88,17 +103,52 @@ class Catalogue:
                 continue
             same = np.array_equal(self.vector(entry), array[i])
             if not same or self.costs[self.index(entry)] != prices[i]:
-                other = "cost" if same else "features"
-                raise InputError(f"{self.kind} {shown(entry)} is known with other {other}. Give the new one a new id.")
+                what = f"{self.kind} {shown(entry)} is known with"
+                if same:
+                    raise InputError(f"{what} another cost.", advice=("Change it with ", call("set_costs"), "."))
+                raise InputError(f"{what} other features. Give the new one a new id.")
         new = [i for i, entry in enumerate(fresh) if entry not in self.places]
         rows = [array[new]] if self.features is None else [self.features, array[new]]
         ids = (*self.ids, *(fresh[i] for i in new))
-        return Catalogue(self.kind, ids, np.concatenate(rows), np.concatenate([self.costs, prices[new]]))
+        worth = self._worth(fresh, new, values)
+        prices = np.concatenate([self.costs, prices[new]])
+        return Catalogue(self.kind, ids, np.concatenate(rows), prices, worth, self.names)
+
+    def with_names(self, names: Mapping[int | str, str]) -> Catalogue:
+        """The catalogue with names of some entries; one that has a name keeps it."""
+        known = {entry: name for entry, name in names.items() if entry in self.places}
+        return replace(self, names={**known, **self.names})
+
+    def _worth(self, fresh: Sequence[Any], new: Sequence[int], values: ArrayLike | None) -> F64 | None:
+        """The values with those of ``fresh`` entries, of which those at ``new`` join the catalogue."""
+        if values is None:
+            if self.values is not None and new:
+                raise InputError("have values here, so new ones need them; got none.", argument=PLURAL[self.kind])
+            return self.values
+        if self.values is None and self.ids:
+            raise InputError("have no values here, so new ones cannot have them.", argument=PLURAL[self.kind])
+        hint = f"One number for each of the {PLURAL[self.kind]}."
+        given = check_array("values", values, (len(fresh),), low=0.0, hint=hint)
+        worth = np.concatenate([np.empty(0) if self.values is None else self.values, given[list(new)]])
+        for entry, value in zip(fresh, given.tolist(), strict=True):
+            if entry in self.places:
+                worth[self.index(entry)] = value
+        return worth
+
+    def with_costs(self, costs: Mapping[int | str, float]) -> Catalogue:
+        """The catalogue with other costs of some entries."""
+        prices = self.costs.copy()
+        for entry, cost in costs.items():
+            prices[self.index(entry)] = cost
+        return replace(self, costs=prices)
 
     def to_blob(self) -> bytes:
         """The catalogue as bytes."""
         features = np.empty((0, 0)) if self.features is None else self.features
-        return seal(PLURAL[self.kind], {"ids": list(self.ids)}, {"features": features, "costs": self.costs})
+        values = {} if self.values is None else {"values": self.values}
+        names = [self.names.get(entry) for entry in self.ids] if self.names else []
+        settings = {"ids": list(self.ids), "names": names}
+        return seal(PLURAL[self.kind], settings, {"features": features, "costs": self.costs, **values})
 
     @classmethod
     def from_blob(cls, kind: str, data: bytes | None) -> Catalogue:
@@ -107,7 +157,9 @@ class Catalogue:
             return cls(kind)
         settings, arrays = unseal(data, PLURAL[kind], f"the campaign's catalogue of {PLURAL[kind]}")
         ids = tuple(settings["ids"])
-        return cls(kind, ids, arrays["features"] if ids else None, arrays["costs"])
+        names = {entry: name for entry, name in zip(ids, settings["names"], strict=False) if name is not None}
+        features = arrays["features"] if ids else None
+        return cls(kind, ids, features, arrays["costs"], arrays.get("values"), names)
 
 
 def by_text(known: Iterable[int | str]) -> dict[str, int | str]:
@@ -280,17 +332,13 @@ def check_fits(ledger: Ledger, kind: str, size: int) -> None:
 def check_sizes(ledger: Ledger, catalogues: tuple[Catalogue, Catalogue], sizes: Sequence[int]) -> None:
     """Refuse a context of other sizes than those before: no policy could learn from both."""
     known, where = ledger.sizes(), "the rounds of this campaign"
+    held = [catalogue.features for catalogue in catalogues]
+    if held[1] is not None and len(sizes) < 2 and (known is None or len(known) > 1):
+        raise ShapeError(
+            "this campaign has strategies, so a round needs one.",
+            advice=("Give ", argument("strategies", "all"), ", or some of their ids."),
+        )
     if known is None:
-        held = [catalogue.features for catalogue in catalogues]
-        if held[1] is not None and len(sizes) < 2:
-            raise ShapeError(
-                "this campaign has strategies, so a round needs one.",
-                advice=(
-                    "Give ",
-                    argument("strategies"),
-                    " ('all', or some ids), or the product together with a strategy: (product, strategy).",
-                ),
-            )
         known, where = list(sizes), "the catalogue"
         for place, features in enumerate(held[: len(sizes)]):
             known[place] = known[place] if features is None else features.shape[1]

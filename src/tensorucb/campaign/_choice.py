@@ -30,10 +30,14 @@ from tensorucb.rng import stream_key
 from tensorucb.work import Engine
 
 
-def best_strategies(graph: Graph, values: F64, costs: F64) -> I64:
-    """For each user the strategy with most responses by (strategies, edges) values; ties go to the cheaper one."""
+def best_strategies(graph: Graph, scores: F64, costs: F64, values: F64 | None = None) -> I64:
+    """For each user the strategy with most responses by (strategies, edges) scores; ties go to the cheaper one.
+
+    With ``values``, one for each user, what these responses are worth.
+    """
     order = np.argsort(costs, kind="stable")
-    sums = np.array([np.bincount(graph.sources, weights=values[s], minlength=graph.n_nodes) for s in order])
+    weighted = scores if values is None else scores * values[graph.targets]
+    sums = np.array([np.bincount(graph.sources, weights=weighted[s], minlength=graph.n_nodes) for s in order])
     return np.asarray(order[np.argmax(sums, axis=0)], dtype=np.int64)
 
 
@@ -73,7 +77,8 @@ class RoundOracle:
     A policy that chooses on its own finds the rows it may use in ``candidates``. After a choice, ``selection`` is the
     answer and ``scores`` are the probabilities that it was made by, exploration included. ``strategy`` is the place of
     the strategy that everybody gets. With (strategies, edges) ``pairs`` each user gets a strategy of their own, and
-    these scores count instead of those that the policy passes.
+    these scores count instead of those that the policy passes. ``values`` is what a response of each user is worth;
+    None if all count the same.
     """
 
     network: Network
@@ -83,6 +88,7 @@ class RoundOracle:
     strategy: int = 0
     pairs: F64 | None = None
     engine: Engine | None = None
+    values: F64 | None = None
     selection: Selection | None = field(init=False, default=None)
     scores: F64 | None = field(init=False, default=None)
     redundancy: float = field(init=False, default=0.0)
@@ -112,9 +118,10 @@ class RoundOracle:
         graph, rules, request, costs = self.network.graph, self.rules, self.request, self.rules.costs()
         if self.pairs is not None:
             return self._select_pairs(self.pairs, k, costs, barred, forced)
-        if costs is not None:
-            # With money to spend, users who were contacted must not count, which only the choice of pairs can do.
-            one = costs[self.strategy : self.strategy + 1]
+        if costs is not None or self.values is not None:
+            # With money to spend or to earn, users who were contacted must not count, which only the choice of pairs
+            # can do: whoever spends much is not a good one to contact for that.
+            one = None if costs is None else costs[self.strategy : self.strategy + 1]
             return self._select_pairs(np.asarray(self.scores)[None], k, one, barred, forced)
         p = check_probabilities(graph, self.scores)
         constraints = SeedConstraints(
@@ -143,8 +150,9 @@ class RoundOracle:
             k,
             objective=cast(Objective, self.request.objective),
             constraints=constraints,
+            values=self.values,
             redundancy=self.redundancy,
-            count_seeds=rules.budget is None,
+            count_seeds=rules.budget is None and self.values is None,
             sampling=Sampling(epsilon=self.request.epsilon),
             rng=self.rng,
             engine=self.engine,
@@ -152,11 +160,17 @@ class RoundOracle:
         if costs is None:
             return found
         least = max(forced.size, fewest(rules, found.rows))
-        return _while_it_pays(graph, scores, costs, found, least, self.redundancy)
+        return _while_it_pays(graph, scores, costs, found, least, self.redundancy, self.values)
 
 
 def _while_it_pays(
-    graph: Graph, scores: F64, costs: F64, found: PairSelection, least: int, redundancy: float
+    graph: Graph,
+    scores: F64,
+    costs: F64,
+    found: PairSelection,
+    least: int,
+    redundancy: float,
+    values: F64 | None,
 ) -> PairSelection:
     """The first of the chosen users, as many as bring the most responses of users who are not contacted themselves.
 
@@ -165,14 +179,15 @@ def _while_it_pays(
     A budget may be large enough to contact those who would have responded: more users, and fewer responses.
     """
     covered = Covered.of(graph, scores[0], found.rows[:0])
+    worth = np.ones(graph.n_nodes) if values is None else values
     contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
     expected, best, count = 0.0, -1.0, least
     for place, (row, strategy) in enumerate(zip(found.rows.tolist(), found.strategies.tolist(), strict=True), 1):
-        expected -= 1.0 - float(covered.own(redundancy, row))
+        expected -= float(worth[row]) * (1.0 - float(covered.own(redundancy, row)))
         contacted[row] = True
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
         targets, p = graph.targets[edges], scores[strategy, edges]
-        expected += float(covered.added(p, targets, redundancy)[~contacted[targets]].sum())
+        expected += float((covered.added(p, targets, redundancy) * worth[targets])[~contacted[targets]].sum())
         covered.take(p, targets)
         if place >= least and expected > best:
             best, count = expected, place
@@ -214,19 +229,23 @@ def choose_users(
     request: Question,
     rng: np.random.Generator,
     engine: Engine | None = None,
+    values: F64 | None = None,
 ) -> Choice:
-    """Choose users under the request's constraints, and what each of them gets."""
+    """Choose users under the request's constraints, and what each of them gets.
+
+    ``values`` is what a response of each user is worth; None if all count the same.
+    """
     offered = request.strategies
     products = contexts(request.product.vectors, None if offered is None else offered.features)
     if request.users is not None:
-        return _as_listed(Scores(policy, products), network, rules, request, request.users)
+        return _as_listed(Scores(policy, products), network, rules, request, request.users, values)
     k = _count(rules, request)
     scores, graph = Scores(policy, products), network.graph
-    oracle = RoundOracle(network, rules, request, rng, engine=engine)
+    oracle = RoundOracle(network, rules, request, rng, engine=engine, values=values)
     if request.per_user:
         oracle.pairs = scores.optimistic
         rows, strategies = _each_their_own(scores, oracle, k)
-        places = best_strategies(graph, scores.means, rules.surcharges)
+        places = best_strategies(graph, scores.means, rules.surcharges, values)
         places[rows] = strategies
     elif len(products) == 1:
         rows, strategies, _ = _all_the_same(scores, oracle, k)
@@ -240,15 +259,17 @@ def choose_users(
     return Choice(rows, strategies, policy.name, rule, optimistic, scores.predictions, places, request.per_user, proven)
 
 
-def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Question, users: Contacts) -> Choice:
+def _as_listed(
+    scores: Scores, network: Network, rules: Constraints, request: Question, users: Contacts, values: F64 | None
+) -> Choice:
     """The users that a person listed, each with the strategy given there, or else with the best one."""
     graph, means = network.graph, scores.means
     rows, named = users.rows, users.places
     places = np.zeros(graph.n_nodes, dtype=np.int64)
     if request.per_user:
-        places = best_strategies(graph, means, rules.surcharges)
+        places = best_strategies(graph, means, rules.surcharges, values)
     elif len(means) > 1 and named is None:
-        places[:] = _best_for_list(graph, means, scores.predictions[0].redundancy, rules, rows)
+        places[:] = _best_for_list(graph, means, scores.predictions[0].redundancy, rules, rows, values)
     if named is not None:
         if not request.per_user and len(set(named)) > 1:
             raise InputError(
@@ -262,11 +283,13 @@ def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Qu
     return Choice(rows, places[rows], scores.policy.name, "list", None, scores.predictions, places, request.per_user)
 
 
-def _best_for_list(graph: Graph, means: F64, redundancy: float, rules: Constraints, rows: I64) -> int:
-    """The strategy with which most users respond to a list, among those that it can pay for; ties: the cheaper one."""
+def _best_for_list(
+    graph: Graph, means: F64, redundancy: float, rules: Constraints, rows: I64, values: F64 | None
+) -> int:
+    """The strategy that brings most with a list, among those that it can pay for; ties: the cheaper one."""
     costs = [rules.spent(rows, np.full(rows.size, place)) or 0.0 for place in range(len(means))]
     fits = [place for place, cost in enumerate(costs) if rules.budget is None or cost <= spendable(rules.budget)]
-    expected = [float(direct_gains(graph, mean, rows, redundancy).sum()) for mean in means]
+    expected = [float(direct_gains(graph, mean, rows, redundancy, values).sum()) for mean in means]
     return max(fits or range(len(means)), key=lambda place: (expected[place], -costs[place]))
 
 
@@ -291,14 +314,14 @@ def _all_the_same(scores: Scores, oracle: RoundOracle, k: int) -> tuple[I64, I64
     network, rules = oracle.network, oracle.rules
     rows = scores.choose(oracle.strategy, k, oracle)
     strategies = np.full(rows.size, oracle.strategy, dtype=np.int64)
-    check_choice(scores.policy.name, network, rules, rows, strategies, k)
+    check_choice((scores.policy.name,), network, rules, rows, strategies, k)
     selection = oracle.selection
     if selection is not None and np.array_equal(selection.rows, rows):
         return rows, strategies, selection.spread
     value = 0.0
     if rules.surcharges.size > 1:
         p, redundancy = scores.optimistic[oracle.strategy], scores.predictions[oracle.strategy].redundancy
-        value = float(direct_gains(network.graph, p, rows, redundancy).sum())
+        value = float(direct_gains(network.graph, p, rows, redundancy, oracle.values).sum())
     return rows, strategies, value
 
 
@@ -331,8 +354,8 @@ def _each_their_own(scores: Scores, oracle: RoundOracle, k: int) -> tuple[I64, I
     """
     network, rules = oracle.network, oracle.rules
     rows = scores.choose(0, k, oracle)
-    places = best_strategies(network.graph, scores.optimistic, rules.surcharges)
+    places = best_strategies(network.graph, scores.optimistic, rules.surcharges, oracle.values)
     if isinstance(oracle.selection, PairSelection):
         places[oracle.selection.rows] = oracle.selection.strategies
-    check_choice(scores.policy.name, network, rules, rows, places[rows], k)
+    check_choice((scores.policy.name,), network, rules, rows, places[rows], k)
     return rows, places[rows]

@@ -13,26 +13,82 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._network import Network
+from tensorucb.campaign._people import (
+    CAPPED,
+    COOLDOWN,
+    EXCLUDED,
+    NO_CANDIDATE,
+    NO_CONSENT,
+    OPTED_OUT,
+    RESTING,
+    People,
+    last_contacts,
+    resting_until,
+)
 from tensorucb.checks import refusal, shown
-from tensorucb.errors import InputError, StateError, argument, call
+from tensorucb.errors import InputError, Mention, StateError, argument, call
 from tensorucb.oracle._constraints import spendable
 from tensorucb.question import Question
 
-OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
-
+_NAMES = {
+    OPTED_OUT: "opt_out",
+    NO_CONSENT: "no_consent",
+    EXCLUDED: "excluded",
+    CAPPED: "contact_cap",
+    COOLDOWN: "cooldown",
+    RESTING: "audience_rest",
+    NO_CANDIDATE: "outside_candidates",
+}
+_COUNTED = {
+    OPTED_OUT: "opted out",
+    NO_CONSENT: "without consent",
+    EXCLUDED: "excluded",
+    CAPPED: "over the contact cap",
+    COOLDOWN: "contacted too recently",
+    RESTING: "whose followers rest",
+    NO_CANDIDATE: "no candidates",
+}
+_CLAUSES = {
+    OPTED_OUT: "has opted out",
+    NO_CONSENT: "has given no consent",
+    EXCLUDED: "is excluded by the caller",
+    CAPPED: "has reached the contact cap until {until}",
+    COOLDOWN: "was contacted within the cooldown, which lasts until {until}",
+    RESTING: "has an audience that rests until {until}: more than half of their followers were addressed lately",
+    NO_CANDIDATE: "is not a candidate",
+}
 _GIVE_THEM = "Give them to ", call("create_campaign"), "."
+_NAMED = 3  # users whom a refusal names
+
+
+def why_not(reason: int, until: float) -> tuple[str, str]:
+    """The name of a reason why a user may not be chosen, and what follows the user in a sentence: "has opted out"."""
+    moment = f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC" if np.isfinite(until) else ""
+    return _NAMES[reason], _CLAUSES[reason].format(until=moment)
 
 
 @dataclass(frozen=True)
-class Constraints:
-    """Who may be chosen in a round, in graph rows.
-
-    ``reasons`` holds for each row 0 if the user may be chosen, else `OPT_OUT`, `COOLDOWN` or `CANDIDATES`. ``prices``
-    is what contacting each user costs (None if nothing has a cost), ``surcharges`` what each strategy adds to that (one
-    0 without strategies). ``budget``, ``groups``, ``quotas`` and ``minima`` are as `select_seeds` takes them.
-    """
+class Barred:
+    """Who may not be chosen: for each row 0, or the reason as a code of ``_people``, and until when (unix seconds)."""
 
     reasons: NDArray[np.int8]
+    until: F64
+
+    def why(self, row: int) -> str:
+        """Why a user may not be chosen; empty if they may."""
+        reason = int(self.reasons[row])
+        return why_not(reason, float(self.until[row]))[1] if reason else ""
+
+
+@dataclass(frozen=True)
+class Constraints(Barred):
+    """Who may be chosen in a round, in graph rows.
+
+    ``prices`` is what contacting each user costs (None if nothing has a cost), ``surcharges`` what each strategy adds
+    to that (one 0 without strategies). ``budget``, ``groups``, ``quotas`` and ``minima`` are as `select_seeds` takes
+    them.
+    """
+
     must_include: I64
     prices: F64 | None
     surcharges: F64
@@ -56,38 +112,58 @@ class Constraints:
 
     def counts(self) -> dict[str, int]:
         """How many users are left out, by reason."""
-        names = {OPT_OUT: "opt_out", COOLDOWN: "cooldown", CANDIDATES: "outside_candidates"}
-        return {name: int(np.count_nonzero(self.reasons == code)) for code, name in names.items()}
+        return {_NAMES[reason]: count for reason, count in self._counts()}
 
     def left_out(self) -> str:
         """The same in words, for errors."""
-        words = {"opt_out": "excluded", "cooldown": "contacted too recently", "outside_candidates": "no candidates"}
-        said = [f"{count:,} {words[name]}" for name, count in self.counts().items() if count]
-        return ", ".join(said) or "nobody is left out"
+        return ", ".join(f"{count:,} {_COUNTED[reason]}" for reason, count in self._counts()) or "nobody is left out"
+
+    def _counts(self) -> list[tuple[int, int]]:
+        counts = np.bincount(self.reasons, minlength=len(_NAMES) + 1).tolist()
+        return [(reason, counts[reason]) for reason in _NAMES if counts[reason]]
 
 
-def constrain(network: Network, ledger: Ledger, request: Question, now: float) -> Constraints:
+def barred_now(network: Network, ledger: Ledger, people: People, request: Question, now: float) -> Barred:
+    """Who may not be chosen at this moment, and why: what people said, caps, rest periods, and the request's lists.
+
+    Where there are several reasons, the one with the largest code counts.
+    """
+    n = network.graph.n_nodes
+    reasons = np.zeros(n, dtype=np.int8)
+    ends = np.full(n, np.nan)
+
+    def bar(rows: NDArray[Any], reason: int, until: F64 | None = None) -> None:
+        reasons[rows] = reason
+        ends[rows] = np.nan if until is None else until[rows]
+
+    if request.candidates is not None:
+        outside = np.ones(n, dtype=np.bool_)
+        outside[request.candidates] = False
+        bar(outside, NO_CANDIDATE)
+    if request.audience_rest is not None:
+        until = resting_until(network.graph, ledger, now, request.audience_rest)
+        bar(until > now, RESTING, until)
+    if request.cooldown is not None:
+        until = last_contacts(ledger, n, now - request.cooldown) + request.cooldown
+        bar(until > now, COOLDOWN, until)
+    bar(people.capped > now, CAPPED, people.capped)
+    if request.exclude is not None:
+        bar(request.exclude, EXCLUDED)
+    for reason in (NO_CONSENT, OPTED_OUT):
+        bar(people.said == reason, reason)
+    return Barred(reasons, ends)
+
+
+def constrain(network: Network, ledger: Ledger, people: People, request: Question, now: float) -> Constraints:
     """The constraints of a request at this moment."""
     # Not when the question is read: a request that comes again has the deadline that it had.
     if request.deadline is not None and request.deadline <= now:
         at = datetime.fromtimestamp(request.deadline, UTC).isoformat(timespec="seconds")
         raise refusal("deadline", "in the future", at, "To end a round now, close or cancel it.")
-    reasons = np.zeros(network.graph.n_nodes, dtype=np.int8)
-    if request.candidates is not None:
-        reasons[:] = CANDIDATES
-        reasons[request.candidates] = 0
-    if request.cooldown is not None:
-        reasons[_rested(ledger, now - request.cooldown)] = COOLDOWN
-    if request.exclude is not None:
-        reasons[request.exclude] = OPT_OUT
+    barred = barred_now(network, ledger, people, request, now)
     forced = np.empty(0, dtype=np.int64) if request.must_include is None else request.must_include
-    why = {OPT_OUT: "is excluded", COOLDOWN: "was contacted within the cooldown", CANDIDATES: "is not a candidate"}
-    barred = forced[reasons[forced] != 0]
-    if barred.size:
-        user = shown(network.graph.ids[barred[0]].item())
-        raise InputError(
-            f"names {user}, who {why[int(reasons[barred[0]])]}. Drop them from one list.", argument="must_include"
-        )
+    if wrong := _who_and_why(network, barred, forced):
+        raise InputError(f"names {wrong}. Leave them out.", argument="must_include")
     surcharges = np.array([request.product.cost]) if request.strategies is None else request.strategies.costs
     prices = request.costs
     if prices is None and surcharges.any():
@@ -99,17 +175,16 @@ def constrain(network: Network, ledger: Ledger, request: Question, now: float) -
     if used and request.groups is None:
         raise InputError("need groups of users, and the campaign has none.", argument=used[0], advice=_GIVE_THEM)
     groups = request.groups if used else None
-    return Constraints(reasons, forced, prices, surcharges, request.budget, groups, **numbers)
+    return Constraints(barred.reasons, barred.until, forced, prices, surcharges, request.budget, groups, **numbers)
 
 
-def _rested(ledger: Ledger, since: float) -> I64:
-    """Rows of users contacted after that moment, in rounds that were not cancelled."""
-    contacted = [
-        record.contacted
-        for record in ledger.rounds.values()
-        if record.status != "cancelled" and record.kind != "history" and record.opened > since
-    ]
-    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *contacted]))
+def _who_and_why(network: Network, barred: Barred, rows: I64) -> str:
+    """The users among these who may not be chosen, each with the reason; empty if all may."""
+    wrong = rows[barred.reasons[rows] != 0]
+    said = [f"{shown(network.graph.ids[row].item())}, who {barred.why(row)}" for row in wrong[:_NAMED].tolist()]
+    if wrong.size > _NAMED:
+        said.append(f"{wrong.size - _NAMED:,} more who may not be chosen")
+    return "; and ".join(said)
 
 
 def check_list(network: Network, rules: Constraints, rows: I64, strategies: I64) -> None:
@@ -117,37 +192,53 @@ def check_list(network: Network, rules: Constraints, rows: I64, strategies: I64)
     if np.unique(rows).size < rows.size:
         raise InputError("names somebody twice; name each once.", argument="users")
     try:
-        check_choice("the list in users", network, rules, rows, strategies, rows.size, "Change the list or the rules.")
+        check_choice(
+            ("the list in ", argument("users")),
+            network,
+            rules,
+            rows,
+            strategies,
+            rows.size,
+            "Change the list or the rules.",
+        )
     except StateError as error:
         raise InputError(*error.parts()) from None
 
 
 def check_choice(
-    name: str, network: Network, rules: Constraints, rows: I64, strategies: I64, k: int, advice: str = ""
+    name: tuple[str | Mention, ...],
+    network: Network,
+    rules: Constraints,
+    rows: I64,
+    strategies: I64,
+    k: int,
+    advice: str = "It picks seeds on its own; use a policy that chooses through the oracle, or drop the constraint.",
 ) -> None:
     """Refuse a choice that breaks a constraint: better no round than the wrong people contacted."""
-    advice = advice or (
-        f"{name} picks seeds on its own; use a policy that chooses through the oracle, or drop the constraint."
-    )
     if np.unique(rows).size < rows.size or rows.size > k or (rules.budget is None and rows.size < k):
-        raise StateError(f"{name} chose {np.unique(rows).size} different users where {k} were asked for.")
-    barred = rows[rules.reasons[rows] != 0]
-    if barred.size:
-        raise StateError(f"{name} names {network.graph.ids[barred[0]].item()!r}, who may not be chosen. {advice}")
+        raise StateError(*name, f" chose {np.unique(rows).size} different users where {k} were asked for.")
+    if wrong := _who_and_why(network, rules, rows):
+        raise StateError(*name, f" names {wrong}.", advice=advice)
     missing = np.setdiff1d(rules.must_include, rows)
     if missing.size:
         user = network.graph.ids[missing[0]].item()
-        raise StateError(f"{name} left out {user!r}, but ", argument("must_include"), " names them.", advice=advice)
+        raise StateError(*name, f" left out {user!r}, but ", argument("must_include"), " names them.", advice=advice)
     if rules.budget is not None:
         spent = rules.spent(rows, strategies) or 0.0
         if spent > spendable(rules.budget):
-            raise StateError(f"{name} names users who cost {spent:g}, over the budget of {rules.budget:g}. {advice}")
+            raise StateError(
+                *name, f" names users who cost {spent:g}, over the budget of {rules.budget:g}.", advice=advice
+            )
     for label, (used, quota) in group_use(rules, rows, rules.quotas).items():
         if used > quota:
-            raise StateError(f"{name} names {used} users of group {label!r}, over its quota of {quota}. {advice}")
+            raise StateError(
+                *name, f" names {used} users of group {label!r}, over its quota of {quota}.", advice=advice
+            )
     for label, (used, least) in group_use(rules, rows, rules.minima).items():
         if used < least:
-            raise StateError(f"{name} names {used} users of group {label!r}, below its minimum of {least}. {advice}")
+            raise StateError(
+                *name, f" names {used} users of group {label!r}, below its minimum of {least}.", advice=advice
+            )
 
 
 def group_use(rules: Constraints, rows: I64, numbers: Mapping[Any, int] | int | None) -> dict[Any, tuple[int, int]]:

@@ -16,31 +16,36 @@ from tensorucb.arrays import I64
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._constraints import constrain
-from tensorucb.campaign._data import CampaignData, default_profile, read_campaign_data
+from tensorucb.campaign._data import CampaignData, catalogue_of, default_profile, read_campaign_data
 from tensorucb.campaign._grow import numbers_of_table, put_features
 from tensorucb.campaign._history import put_used_log
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import build_policy, policy_spec
 from tensorucb.campaign._network import Network, make_network, network_to_blob
+from tensorucb.campaign._people import People, read_cap
 from tensorucb.campaign._question import Reader, check_defaults, read_plain
+from tensorucb.campaign._segments import UserColumns, put_user_columns
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
-from tensorucb.campaign._tables import in_order, is_table
+from tensorucb.campaign._tables import consent_of, in_order, is_table, without_column
 from tensorucb.checks import (
     check_callable,
+    check_choice,
     check_count,
     check_flag,
     check_mapping,
     check_slug,
     check_text,
+    refusal,
     shown,
 )
-from tensorucb.errors import InputError, UnknownIdError, argument
+from tensorucb.errors import InputError, UnknownIdError, argument, call
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.memory import check_memory, storing
-from tensorucb.moments import Duration, check_moment
+from tensorucb.moments import Duration, check_moment, check_zone
 from tensorucb.policies import Policy, TensorUCB
 from tensorucb.policies._inputs import feature_columns
+from tensorucb.question import METRICS
 from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
@@ -54,19 +59,26 @@ def create_campaign(
     name: str,
     *,
     graph: Graph | None = None,
-    data: str | os.PathLike[str] | CampaignData | None = None,
+    data: str | os.PathLike[str] | CampaignData | Mapping[str, Any] | None = None,
     users: ArrayLike | None = None,
     policy: Policy | None = None,
     storage: str | os.PathLike[str] | Store = STORAGE,
     load_if_exists: bool = False,
-    products: Mapping[int | str, Sequence[float]] | None = None,
+    products: Any = None,
     strategies: Mapping[int | str, Sequence[float]] | None = None,
     strategy_costs: Mapping[int | str, float] | None = None,
     costs: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    values: ArrayLike | None = None,
+    product_values: Mapping[int | str, float] | None = None,
+    metric: str = "responders",
+    consent: str | ArrayLike | None = None,
+    contact_group: str | None = None,
+    contact_cap: str | None = None,
     objective: str = "direct",
     credit: str = "any",
     window: Duration | None = None,
+    timezone: str | None = None,
     epsilon: float = 0.1,
     ask: Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -84,11 +96,14 @@ def create_campaign(
     graph, users
         The network, and features, one row per user in the order of ``graph.ids``: an (n, d) array or a
         :class:`~tensorucb.features.UserProfile`; or a polars, pandas or Arrow table of numbers, whose column ``user``
-        (or ``id``) says whose each row is, in any order, and is no feature. Both are stored. Without ``users``, a
+        (or ``id``) says whose each row is, in any order, and is no feature; nor is a column ``name``. Both are stored.
+        Without ``users``, a
         policy that needs features gets degrees and an eigenmap of the network.
     data
-        Instead of ``graph``, ``users`` and ``products``: the directory with a team's files, or what
-        :func:`~tensorucb.campaign.read_campaign_data` made of them. What is given beside it counts more.
+        Instead of ``graph``, ``users`` and ``products``: the directory with a team's files, the tables themselves
+        (``{"edges": frame, "actions": frame, "products": frame, "users": frame}`` of pandas, polars or Arrow), the
+        address of a database, or what :func:`~tensorucb.campaign.read_campaign_data` made of them. What is given beside
+        it counts more.
     policy
         The policy, by default ``TensorUCB()``; one of this package is stored by its settings, another must be passed to
         ``load_campaign`` again.
@@ -97,12 +112,26 @@ def create_campaign(
     load_if_exists
         Load the campaign of that name, if there is one, instead of an error. The other arguments are not used then.
     products
-        A catalogue: features by product id. More can be added at any time.
+        A catalogue: features by product id, or a table with a column ``product`` and whatever describes them. More can
+        be added at any time.
     strategies, strategy_costs
         A catalogue of strategies (channels, offers, discounts …): features by id, and what each adds to the cost of
         contacting a user, by default 0. ``ask`` chooses among them.
     costs, groups
         For each user what contacting costs, and a label; for budgets and quotas.
+    values, product_values
+        What a response is worth, where it is known beforehand: for each user a number, and for each product one, such
+        as its margin. A user's response to a product is worth the product of the two, 1 where one is not given.
+        Amounts that are told count more, and tell the rest: effects of products, groups and users, shrunk.
+    metric
+        What the campaign decides by. ``"responders"``, the default: how many users respond. ``"value"``: what their
+        responses are worth, by ``values``, ``product_values`` and the amounts told. Both are reported in any case.
+    consent
+        Who may be contacted: the name of a column of the table of users, or one value for each user in the order of
+        ``graph.ids``. Booleans, 0 and 1, or words such as yes and no; what is missing is a no. It is never a feature.
+    contact_group, contact_cap
+        A cap such as ``"2/7d"``: at most two contacts of a user in seven days. It holds over all campaigns of the store
+        with the same ``contact_group``, whichever of them has it; without a group, over this campaign alone.
     objective
         What the choice counts. ``"direct"``, the default: responses of the contacted users' own followers. These are
         what a campaign observes, learns from and is judged by. ``"cascade"``: everybody who would become active in an
@@ -114,11 +143,14 @@ def create_campaign(
     window
         How long after the contact an action counts, and after which a round closes by itself: ``"7d"`` or a
         timedelta; None: no limit.
+    timezone
+        The zone of days, and of times that name none, such as ``"Europe/Berlin"``; by default UTC, or that of ``data``.
     epsilon
         Accuracy of the cascade objective's oracle.
     ask
         Defaults of :meth:`Campaign.ask`, used for arguments left out there: ``{"k": 10, "cooldown": "7d"}``. All but
-        ``product``, ``shadow``, ``users``, ``costs``, ``groups`` and ``request_id``; a deadline as a span.
+        ``product``, ``shadow``, ``users``, ``costs``, ``groups``, ``request_id`` and ``proposal``; a deadline as a
+        span.
     seed
         Seed of everything random.
     snapshot_every
@@ -157,18 +189,29 @@ def create_campaign(
         "window": None if window is None else read_plain("window", window),
         "epsilon": read_plain("epsilon", epsilon),
         "snapshot_every": check_count("snapshot_every", snapshot_every, 1),
+        "metric": check_choice("metric", metric, METRICS),
     }
+    if contact_group is not None:
+        settings["contact_group"] = check_slug("contact_group", contact_group)
+    if contact_cap is not None:
+        settings["contact_cap"] = read_cap(contact_cap)
     given = {"graph": graph, "users": users, "products": products}
     more = {"strategies": strategies, "strategy_costs": strategy_costs, "costs": costs, "groups": groups}
-    parts = _parts(data, given, {**more, "window": settings["window"]})
+    worth = {"values": values, "product_values": product_values}
+    zone = None if timezone is None else check_zone("timezone", timezone)
+    parts = _parts(data, given, {**more, **worth, "window": settings["window"], "timezone": zone}, consent)
     if parts.users is None and getattr(own, "needs_users", False):
         known = default_profile(parts.graph)
         parts = replace(parts, users=known[0], user_features=known[1])
     settings["window"] = parts.window
+    if parts.timezone != "UTC":
+        settings["timezone"] = parts.timezone
     if parts.columns:
         settings["columns"] = parts.columns
     now = check_moment("the clock's time", clock())
     network, catalogues = _checked(name, settings, own, parts)
+    if network.consent is not None:
+        settings["consent"] = True
     if ask is not None:
         settings["ask"], named = _defaults(ask, Reader(settings, network, catalogues, now))
         network = replace(network, defaults=named)
@@ -188,7 +231,7 @@ def _defaults(ask: Mapping[str, Any], reader: Reader) -> tuple[dict[str, Any], d
     named = check_defaults(ask)
     try:
         question = reader.read({"product": [1.0], **named})
-        constrain(reader.network, Ledger(0), question, reader.now)
+        constrain(reader.network, Ledger(0), People.of(reader.network), question, reader.now)
         return reader.stored(question, named)
     except InputError as error:
         raise type(error)(f"ask: {error}") from error
@@ -206,19 +249,56 @@ class IgnoredContextWarning(UserWarning):
     """
 
 
-def _parts(data: Any, given: Mapping[str, Any], more: Mapping[str, Any]) -> CampaignData:
-    """What a campaign begins with: from files, or ``given``; ``more`` counts in both cases, where it is there."""
+def _parts(data: Any, given: Mapping[str, Any], more: Mapping[str, Any], consent: Any) -> CampaignData:
+    """What a campaign begins with: from files, or ``given``; ``more`` counts in both cases, where it is there.
+
+    ``consent`` is a column of the table of users, or what it holds.
+    """
     known = {name: value for name, value in {**given, **more}.items() if value is not None}
+    column = consent if isinstance(consent, str) else None
+    if consent is not None and column is None:
+        known["consent"] = consent
     if data is None:
         check_graph(given["graph"])
-        return CampaignData(**{"users": None, **known})
+        if is_table(known.get("products")):
+            known |= catalogue_of(known["products"])
+        return _looked_through(CampaignData(**{"users": None, **known}), column)
     twice = [name for name in given if name in known]
     if twice:
         named = [part for name in twice for part in (argument(name), " and ")]
         advice = ("Leave out ", *named[:-1], ".")
         raise InputError("brings a network, users and products.", argument="data", advice=advice)
-    made = data if isinstance(data, CampaignData) else read_campaign_data(data)
+    if isinstance(data, CampaignData) and column is not None:
+        advice = "Name the column when the files are read: ", call("read_campaign_data"), "."
+        raise InputError(
+            f"= {shown(column)} is a column of files that are read already.", argument="consent", advice=advice
+        )
+    made = (
+        data
+        if isinstance(data, CampaignData)
+        else read_campaign_data(data, consent=column, timezone=more["timezone"] or "UTC")
+    )
     return replace(made, **known)
+
+
+def _looked_through(parts: CampaignData, column: str | None) -> CampaignData:
+    """The parts with what a table of users has beside features: names, and a column that is consent.
+
+    That column is called ``consent`` by default, the other one ``name``.
+    """
+    if is_table(parts.users):
+        ids = parts.graph.ids
+        users, names = without_column(parts.users, "name", ids)
+        users, consent = without_column(users, column or "consent", ids)
+        kept = UserColumns.of(ids.size, names, in_order("user", users, ids).get_columns())
+        parts = replace(parts, users=users, user_columns=kept)
+        if consent is not None:
+            named = {} if column is None else {"users": {"consent": column}}
+            return replace(parts, consent=consent_of("the table of users", consent), columns=named)
+    if column is not None:
+        wanted = "a column of the table of users, or one value for each user"
+        raise refusal("consent", wanted, column, "The users came without such a column.")
+    return parts
 
 
 def _checked(
@@ -228,12 +308,12 @@ def _checked(
     users = parts.users
     if is_table(users):
         users = numbers_of_table("users", in_order("user", users, parts.graph.ids))
-    network = make_network(parts.graph, users, parts.costs, parts.groups)
+    network = make_network(parts.graph, users, parts.costs, parts.groups, parts.values, parts.consent)
     nodes, edges, wide = network.graph.n_nodes, network.graph.n_edges, feature_columns(network.users)
     check_memory(f"a campaign on {nodes:,} users and {edges:,} edges", storing(nodes, edges, wide))
     catalogues = (
-        _catalogue("product", parts.products, None),
-        _catalogue("strategy", parts.strategies, parts.strategy_costs),
+        _catalogue("product", parts.products, None, parts.product_values).with_names(parts.names.get("products", {})),
+        _catalogue("strategy", parts.strategies, parts.strategy_costs).with_names(parts.names.get("strategies", {})),
     )
     # What the policy objects to must be said now, not at the first ask.
     rng = np.random.default_rng([settings["seed"], 0])
@@ -274,6 +354,7 @@ def _write(
         for catalogue in catalogues:
             session.put_blob(number, PLURAL[catalogue.kind], catalogue.to_blob())
         put_features(session, number, parts.product_features, parts.user_features)
+        put_user_columns(session, number, parts.user_columns)
         if parts.used_log is not None:
             put_used_log(session, number, parts.used_log)
         counts = {"users": network.graph.n_nodes, "edges": network.graph.n_edges}
@@ -290,17 +371,37 @@ def _created_by(store: Store, name: str, request_id: str | None) -> bool:
     return request_id is not None and maker == request_id.encode()
 
 
-def _catalogue(kind: str, entries: Mapping[int | str, Any], costs: Mapping[int | str, float] | None) -> Catalogue:
-    """The catalogue at the start: features by id, and costs by id where there are any."""
-    many = PLURAL[kind]
-    named = check_mapping(many, entries, f"a mapping of {kind} ids to features")
-    prices = {} if costs is None else check_mapping(f"{kind}_costs", costs, f"a mapping of {kind} ids to costs")
-    strange = [entry for entry in prices if entry not in named]
-    if strange:
-        raise UnknownIdError(f"names {shown(strange[0])}, which is not among the {many}.", argument=f"{kind}_costs")
+def _catalogue(
+    kind: str,
+    entries: Mapping[int | str, Any],
+    costs: Mapping[int | str, float] | None,
+    values: Mapping[int | str, float] | None = None,
+) -> Catalogue:
+    """The catalogue at the start: features by id, and costs and values by id where there are any."""
+    named = check_mapping(PLURAL[kind], entries, f"a mapping of {kind} ids to features")
+    prices, worth = (_by_entry(kind, what, given, named) for what, given in (("costs", costs), ("values", values)))
     if not named:
         return Catalogue(kind)
-    return Catalogue(kind).extended(list(named), list(named.values()), [prices.get(entry, 0.0) for entry in named])
+    missing = [] if values is None else [entry for entry in named if entry not in worth]
+    if missing:
+        message = f"has no value for {shown(missing[0])}; give each of the {PLURAL[kind]} one."
+        raise InputError(message, argument=f"{kind}_values")
+    features = list(named.values())
+    numbers = [prices.get(entry, 0.0) for entry in named], [worth[entry] for entry in named] if worth else None
+    return Catalogue(kind).extended(list(named), features, *numbers)
+
+
+def _by_entry(kind: str, what: str, given: Any, named: Mapping[Any, Any]) -> Mapping[int | str, float]:
+    """Costs or values by id of a catalogue's entries."""
+    if given is None:
+        return {}
+    argument_name = f"{kind}_{what}"
+    numbers = check_mapping(argument_name, given, f"a mapping of {kind} ids to {what}")
+    strange = [entry for entry in numbers if entry not in named]
+    if strange:
+        message = f"names {shown(strange[0])}, which is not among the {PLURAL[kind]}."
+        raise UnknownIdError(message, argument=argument_name)
+    return numbers
 
 
 def load_campaign(

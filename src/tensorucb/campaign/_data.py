@@ -8,26 +8,33 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.arrays import F64
 from tensorucb.campaign._grow import UserFeatures
 from tensorucb.campaign._history import UsedLog
+from tensorucb.campaign._segments import UserColumns
 from tensorucb.campaign._tables import (
     Columns,
-    Files,
     Rows,
-    check_columns,
+    Tables,
     check_kinds,
+    consent_of,
     costs_of,
+    features_of_strategies,
+    given_tables,
     groups_of,
     places_of,
+    read_rows,
+    with_consent,
 )
 from tensorucb.checks import check_report
 from tensorucb.errors import FileFormatError
 from tensorucb.features import ProductFeatures, TableFeatures, TopicModel, UserProfile, degree_features, user_profile
 from tensorucb.features import laplacian_eigenmap as eigenmap_of
 from tensorucb.graph import Graph
-from tensorucb.moments import Duration, duration
+from tensorucb.moments import Duration, check_zone, duration
+from tensorucb.reports import Tolerance
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,8 +65,12 @@ class CampaignData:
         a log.
     user_features
         How users that come later get their features; ``user_table`` is what it knows of columns, None without.
-    strategies, strategy_costs, costs, groups, window
+    strategies, strategy_costs, costs, groups, values, product_values, consent, window, timezone
         As ``create_campaign`` takes them.
+    names
+        What products and strategies are called, by ``"products"`` and ``"strategies"``, and then by id.
+    user_columns
+        What users are called, and the columns that split them; None if their table tells nothing of it.
     columns
         The names of columns that the caller gave; the campaign keeps them for files that come later.
     new
@@ -88,8 +99,14 @@ class CampaignData:
     strategy_costs: Mapping[int | str, float] = field(default_factory=dict)
     costs: Any = None
     groups: Any = None
+    values: Any = None
+    product_values: Mapping[int | str, float] | None = None
+    consent: Any = None
     window: float | None = None
+    timezone: str = "UTC"
     columns: Columns = field(default_factory=dict)
+    names: Mapping[str, Mapping[int | str, str]] = field(default_factory=dict)
+    user_columns: UserColumns | None = None
     new: tuple[int | str, ...] = ()
     report: tuple[str, ...] = ()
     used_log: UsedLog | None = None
@@ -106,17 +123,22 @@ class CampaignData:
 
 
 def read_campaign_data(
-    directory: str | os.PathLike[str] | None = None,
+    directory: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
-    edges: str | os.PathLike[str] | None = None,
-    actions: str | os.PathLike[str] | None = None,
-    products: str | os.PathLike[str] | None = None,
-    users: str | os.PathLike[str] | None = None,
-    strategies: str | os.PathLike[str] | None = None,
+    edges: Any = None,
+    actions: Any = None,
+    products: Any = None,
+    users: Any = None,
+    strategies: Any = None,
+    queries: Mapping[str, str] | None = None,
     columns: Columns | None = None,
     kinds: Mapping[str, Mapping[str, str]] | None = None,
+    consent: str | None = None,
     id_type: str = "auto",
     window: Duration | None = None,
+    timezone: str = "UTC",
+    strict: bool = False,
+    max_left_out: float = 0.5,
     progress: Progress | None = None,
 ) -> CampaignData:
     r"""Read what a team has (followers, purchases, products …) and make the parts of a campaign of it.
@@ -128,21 +150,36 @@ def read_campaign_data(
     ----------
     directory
         Holds ``edges`` (or ``followers``) and, as far as there are any, ``actions`` (or ``purchases``), ``products``,
-        ``users`` and ``strategies``, each as ``.csv``, ``.tsv`` (also ``.gz``), ``.ndjson`` or ``.parquet``. The
-        original files of Digg 2009 and Flixster do as well, see :func:`~tensorucb.data.read_dataset`.
+        ``users`` and ``strategies``, each as ``.csv``, ``.tsv`` (also ``.gz``), ``.ndjson`` or ``.parquet``. Or
+        the tables themselves by name, ``{"edges": frame, "users": frame}``; or a database: ``"postgresql://…"``,
+        ``"sqlite:file.db"`` or ``"duckdb:file.db"``.
     edges, actions, products, users, strategies
-        Files one by one, instead of those of the directory or beside them. An edge goes from the one who influences to
-        the one influenced.
+        Tables one by one, instead of those of the directory or beside them: paths of files, or polars, pandas or Arrow
+        frames. An edge goes from the one who influences to the one influenced.
+    queries
+        For a database: the query of each table. Without one, the database's table of that name is read, if there is
+        one.
     columns
         Names of columns by table and meaning, where they are not called what they mean:
-        ``{"actions": {"user": "buyer", "item": "sku", "time": "bought_at"}}``.
+        ``{"actions": {"user": "buyer", "item": "sku", "time": "bought_at"}}``. The meaning ``name`` is what products,
+        users and strategies are called where people read of them: ``{"products": {"name": "title"}}``. A name of users
+        or strategies is never a feature.
     kinds
         What columns of ``products`` and ``users`` hold, where the guess is wrong, such as
         ``{"products": {"size": "category"}}``; see :meth:`TableFeatures.fit <tensorucb.features.TableFeatures.fit>`.
+    consent
+        The column of ``users`` that says who may be contacted (yes or no, true, 1 …; an empty cell is a no), by default
+        one that is called ``consent``. It is never a feature.
     id_type
         What ids of users are: ``"auto"`` (whole numbers if all of them are), ``"int"`` or ``"str"``.
     window
         How long after the contact an action counts: ``"7d"`` or a timedelta.
+    timezone
+        The zone of dates, and of times that name none, such as ``"Europe/Berlin"``; the campaign keeps it for what is
+        told later.
+    strict, max_left_out
+        Rows that do not fit are left out, and the report counts them with their lines. More than this share of a
+        table's rows, or with ``strict`` a single one, is an error.
     progress
         Called as ``progress(done, total, what)`` once the files are read, if there are actions to learn from.
 
@@ -163,13 +200,23 @@ def read_campaign_data(
     lasts = None if window is None else duration("window", window)
     told = check_kinds(kinds)
     check_report("progress", progress)
-    files, lines = Files(directory, named, columns, id_type), list[str]()
+    folder, named = given_tables(directory, named, queries)
+    zone = check_zone("timezone", timezone)
+    files = Tables(folder, named, with_consent(columns, consent), id_type, zone, Tolerance.of(strict, max_left_out))
+    lines: list[str] = []
     dataset = files.dataset()
     graph, log = dataset.graph, dataset.log
     step = _steps(progress if log.n_actions else None)
-    lines += [f"Network: {graph.n_nodes:,} users, {graph.n_edges:,} edges.", *str(dataset.report).split("\n")]
-    catalogue, people = files.rows("products"), files.rows("users", text_ids=graph.ids.dtype.kind == "U")
-    offered, prices = _offered(files, lines)
+    ends = graph.ids[graph.sources[0]], graph.ids[graph.targets[0]]
+    lines += [
+        f"Network: {graph.n_nodes:,} users, {graph.n_edges:,} edges. For example, {ends[0]} influences {ends[1]}.",
+        *str(dataset.report).split("\n"),
+    ]
+    catalogue = files.rows("products")
+    people = files.rows("users", text_ids=graph.ids.dtype.kind == "U")
+    offers = files.rows("strategies")
+    lines += [line for rows in (catalogue, people, offers) if rows is not None for line in rows.lines]
+    offered, prices = _offered(offers, files.title("strategies"), lines)
     for table, rows in (("products", catalogue), ("users", people)):
         if table in told and rows is None:
             raise FileFormatError(f"names columns of {table}, but there is no file of {table}.", argument="kinds")
@@ -178,7 +225,7 @@ def read_campaign_data(
     step("features of products")
     known, items, product_features = _described(catalogue, log, topics, told.get("products"), lines)
     step("features and past of users")
-    placed = _placed(graph, people, files.name("users"), lines)
+    placed = _placed(graph, people, files.title("users"), lines)
     profile, user_features = _profile(graph, log, items, placed, told.get("users"), lasts, lines)
     step("done")
     bought = set(map(str, log.item_ids.tolist()))
@@ -190,19 +237,73 @@ def read_campaign_data(
         user_features=user_features,
         strategies=offered,
         strategy_costs=prices,
-        costs=None if placed is None or placed.cost is None else costs_of(files.name("users"), placed.cost),
+        costs=None if placed is None or placed.cost is None else costs_of(files.title("users"), placed.cost),
         groups=None if placed is None or placed.group is None else groups_of(placed.group),
+        values=_user_values(placed, files.title("users")),
+        product_values=_product_values(catalogue, files.title("products"), lines),
+        consent=_consented(placed, files.title("users"), lines),
         window=lasts,
-        columns=check_columns(columns),
+        timezone=zone,
+        columns=files.columns,
+        names={
+            table: rows.names
+            for table, rows in (("products", catalogue), ("strategies", offers))
+            if rows is not None and rows.names
+        },
+        user_columns=_looked_at(placed, lines),
         new=tuple(product for product in known if str(product) not in bought),
         report=tuple(lines),
         used_log=UsedLog.of(log) if log.n_actions else None,
     )
 
 
+def _user_values(people: Rows | None, file: str) -> F64 | None:
+    """What a response of each user is worth, if the table says so."""
+    return None if people is None or people.value is None else costs_of(file, people.value)
+
+
+def _product_values(catalogue: Rows | None, file: str, lines: list[str]) -> dict[int | str, float] | None:
+    """What a response to each product is worth, if the table says so."""
+    if catalogue is None or catalogue.value is None:
+        return None
+    lines.append(f"What a response is worth: column {catalogue.value.name} of {file}.")
+    return dict(zip(catalogue.ids, costs_of(file, catalogue.value).tolist(), strict=True))
+
+
+def _consented(people: Rows | None, file: str, lines: list[str]) -> NDArray[np.bool_] | None:
+    """Who consented, in the order of the graph; None if the table of users does not say."""
+    if people is None or people.consent is None:
+        return None
+    consent = consent_of(file, people.consent)
+    lines.append(f"  Consent: column {people.consent.name}; {int(consent.sum()):,} users may be contacted.")
+    return consent
+
+
+def _looked_at(people: Rows | None, lines: list[str]) -> UserColumns | None:
+    """What the table of users says to those who look: names, and columns to split by."""
+    if people is None:
+        return None
+    groups = [] if people.group is None else [people.group]
+    found = UserColumns.of(len(people.ids), people.name, [*people.table.get_columns(), *groups])
+    if found is not None and people.name is not None:
+        lines.append(f"  Names: column {people.name.name}.")
+    if found is not None and found.segments:
+        lines.append(f"  Users can be split by: {', '.join(each.column for each in found.segments)}.")
+    return found
+
+
 def default_profile(graph: Graph) -> tuple[UserProfile, UserFeatures]:
     """What is known of users by the network alone: degrees, and a place in it."""
     return _profile(graph, None, None, None, None, None, [])
+
+
+def catalogue_of(table: Any) -> dict[str, Any]:
+    """The parts of a campaign that a table of products gives: features, how later products get theirs, and names."""
+    from tensorucb.data import ActionLog
+
+    rows = read_rows(table, "products")
+    known, _, features = _described(rows, ActionLog.empty(), None, None, [])
+    return {"products": known, "product_features": features, "names": {"products": rows.names}}
 
 
 def _steps(progress: Progress | None) -> Callable[[str], None]:
@@ -217,16 +318,12 @@ def _steps(progress: Progress | None) -> Callable[[str], None]:
     return step
 
 
-def _offered(files: Files, lines: list[str]) -> tuple[dict[int | str, F64], dict[int | str, float]]:
+def _offered(rows: Rows | None, file: str, lines: list[str]) -> tuple[dict[int | str, F64], dict[int | str, float]]:
     """Strategies by id with features and costs; without columns of numbers each strategy is a kind of its own."""
-    rows, file = files.rows("strategies"), files.name("strategies")
     if rows is None:
         return {}, {}
-    numeric = [name for name in rows.table.columns if rows.table[name].dtype.is_numeric()]
-    features = rows.table.select(numeric).to_numpy().astype(np.float64) if numeric else np.eye(len(rows.ids))
-    if not np.isfinite(features).all():
-        raise FileFormatError(f"{file} has empty cells among its numbers. Fill them: they are a strategy's features.")
-    lines.append(f"Strategies: {len(rows.ids):,} from {file}{'' if numeric else ', each of a kind of its own'}.")
+    features, numeric = features_of_strategies(rows, file)
+    lines.append(f"Strategies: {len(rows.ids):,}{'' if numeric else ', each of a kind of its own'}.")
     left = [name for name in rows.table.columns if name not in numeric]
     if left:
         lines.append(f"  Left out: {', '.join(left)}, since features of strategies are numbers.")
@@ -329,14 +426,19 @@ def _placed(graph: Graph, people: Rows | None, file: str, lines: list[str]) -> R
         lines.append(f"  {missing:,} of them have no row in {file}; they count as average ones.")
     lines += [f"  What contacting costs: column {people.cost.name}."] if people.cost is not None else []
     lines += [f"  Groups: column {people.group.name}."] if people.group is not None else []
+    lines += [f"  What a response is worth: column {people.value.name}."] if people.value is not None else []
     at = np.full(graph.n_nodes, -1, dtype=np.int64)
     at[rows[there]] = np.flatnonzero(there)
     places = pl.Series(at).replace(-1, None)
     return Rows(
         graph.ids.tolist(),
         people.table.select(pl.all().gather(places)),
+        people.report,
         None if people.cost is None else people.cost.gather(places),
         None if people.group is None else people.group.gather(places),
+        None if people.value is None else people.value.gather(places),
+        None if people.consent is None else people.consent.gather(places),
+        None if people.name is None else people.name.gather(places),
     )
 
 

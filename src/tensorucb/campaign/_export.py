@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
+from tensorucb.campaign._catalogue import Catalogue
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
+from tensorucb.campaign._people import OPTED_OUT, said
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_choice, check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import staged
-from tensorucb.tables import guarded
 
 MANIFEST = "manifest.json"
 
@@ -53,6 +53,10 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         names = {"user": network.graph.ids.tolist(), "product": products.ids, "strategy": strategies.ids}
         ids = {name: _kind(known) for name, known in names.items()}
         credited = _credited(handle, view, ids)
+        opted_out = said(handle, view).codes == OPTED_OUT
+        columns = view.user_columns
+        named = None if columns is None or not columns.names.size else columns.all_names()
+        people = {"name": named, "value": network.values, "opted_out": opted_out, "consent": network.consent}
     events = {"seq": pl.Int64, "kind": pl.String, "round": pl.Int64, "payload": pl.String, "created": pl.Float64}
     frames = {
         "rounds": _rounds(records, ids),
@@ -61,11 +65,15 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         "node_events": _by_round(network, acted, {"user": "users"}, {}),
         "credited_edges": credited,
         "events": pl.DataFrame(log, schema=events, orient="row"),
-        "users": _table("user", names["user"], network.users, cost=network.costs, group=network.groups),
+        "users": _table("user", names["user"], network.users, cost=network.costs, group=network.groups, **people),
         "edges": network.graph.to_frame(),
-        "products": _table("product", products.ids, products.features),
-        "strategies": _table("strategy", strategies.ids, strategies.features, cost=strategies.costs),
+        "products": _table("product", products.ids, products.features, value=products.values, name=_names(products)),
+        "strategies": _table(
+            "strategy", strategies.ids, strategies.features, cost=strategies.costs, name=_names(strategies)
+        ),
     }
+    from tensorucb.tables import guarded
+
     with staged(directory, MANIFEST) as folder:
         lines = []
         for name, frame in frames.items():
@@ -98,7 +106,8 @@ def _as(kind: Any, entry: Any) -> Any:
 
 def _rounds(records: list[Round], ids: _Kinds) -> pl.DataFrame:
     texts, numbers = ("round", "kind", "status", "credit"), ("number", "k")
-    names = "round number kind status product k window credit opened deadline closed cost reach reach_low reach_high"
+    names = "round number kind status product k window credit opened deadline closed cost reach reach_low reach_high "
+    names += "revenue revenue_low revenue_high"
     schema: dict[str, Any] = {
         n: pl.String if n in texts else pl.Int64 if n in numbers else pl.Float64 for n in names.split()
     }
@@ -106,6 +115,7 @@ def _rounds(records: list[Round], ids: _Kinds) -> pl.DataFrame:
     rows = []
     for record in records:
         reach = record.reach
+        revenue = None if reach is None else reach.revenue
         rows.append(
             (
                 record.id,
@@ -116,6 +126,7 @@ def _rounds(records: list[Round], ids: _Kinds) -> pl.DataFrame:
                 *(record.k, record.window, record.credit),
                 *(record.opened, record.deadline, record.closed, record.cost),
                 *((None,) * 3 if reach is None else (reach.mean, reach.low, reach.high)),
+                *((None,) * 3 if revenue is None else (revenue.mean, revenue.low, revenue.high)),
             )
         )
     return pl.DataFrame(rows, schema=schema, orient="row")
@@ -204,6 +215,7 @@ def _by_round(
         **dict.fromkeys(users, pl.String if network.strings else pl.Int64),
         **dict.fromkeys((*values, "time"), pl.Float64),
         "event_id": pl.String,
+        "amount": pl.Float64,
     }
     frames = [pl.DataFrame(schema=schema)]
     for name, rows in parts:
@@ -213,15 +225,21 @@ def _by_round(
             **{column: getattr(rows, attribute) for column, attribute in values.items()},
             "time": rows.times,
             "event_id": list(rows.event_ids),
+            "amount": rows.amounts,
         }
         frames.append(pl.DataFrame(columns, schema=schema))
-    return pl.concat(frames).with_columns(pl.col("time").fill_nan(None))
+    return pl.concat(frames).with_columns(pl.col("time", "amount").fill_nan(None))
 
 
-def _table(name: str, ids: Sequence[Any], features: Any, **others: NDArray[Any] | None) -> pl.DataFrame:
+def _names(catalogue: Catalogue) -> list[str | None] | None:
+    """What entries are called; None if none has a name."""
+    return [catalogue.names.get(entry) for entry in catalogue.ids] if catalogue.names else None
+
+
+def _table(key: str, ids: Sequence[Any], features: Any, **others: Any) -> pl.DataFrame:
     """Ids, features, and further columns where there are any."""
     kind = _kind(ids)
-    columns: dict[str, Any] = {name: pl.Series(name, [_as(kind, entry) for entry in ids], dtype=kind)}
+    columns: dict[str, Any] = {key: pl.Series(key, [_as(kind, entry) for entry in ids], dtype=kind)}
     # A profile goes out flat, as most policies see it.
     matrix = np.empty((len(ids), 0)) if features is None else np.asarray(features)
     for i in range(matrix.shape[1]):

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._handle import ERASING, Handle, View
 from tensorucb.campaign._history import put_used_log, used_log
 from tensorucb.campaign._network import drop_user
+from tensorucb.campaign._people import drop_yes
+from tensorucb.campaign._segments import put_user_columns
 from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError
+from tensorucb.graph._ids import id_column
 
 _TELLING = 6  # bytes; shorter ids turn up in any file by chance
-_SEARCH = "import sys; x = sys.stdin.buffer.read(); sys.exit(any(x in open(p, 'rb').read() for p in sys.argv[1:]))"
+_SEARCH = """
+import sys
+texts = sys.stdin.buffer.read().split(bytes(1))
+sys.exit(any(text in data for path in sys.argv[1:] for data in [open(path, "rb").read()] for text in texts))
+"""
 
 
 @dataclass(frozen=True)
@@ -41,11 +51,11 @@ class ForgetReport:
         file does (``bytes_absent`` is not False). Where ``bytes_absent`` is None, as always on PostgreSQL, this is a
         proof of the model and of the live rows alone.
     files
-        Files searched for the id's bytes.
+        Files searched for the bytes of the id, and of the name if the campaign knew one.
     bytes_absent
-        Whether none of them holds the id. None where that cannot be told: the id is a number, shorter than six bytes,
-        or part of another user's id, or the store has no files of its own to read: a PostgreSQL server keeps old rows
-        for sessions with an older view, a log and statistics.
+        Whether none of them holds the id or the name. None where that cannot be told: the id is a number, shorter than
+        six bytes, or part of another user's id, or the store has no files of its own to read: a PostgreSQL server keeps
+        old rows for sessions with an older view, a log and statistics.
     elsewhere
         Names of other campaigns in the same store that know a user of this id; they are left as they are.
     completed
@@ -79,6 +89,7 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
     user = check_id("user", user)
     with handle.lock:
         before = handle.model_hash()
+        name = _name_of(handle, user)
         removed = _erase(handle, user)
         handle.network, handle.model = None, handle.fresh_model()
         try:
@@ -91,10 +102,12 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
         with handle.read() as view:  # of one moment, whatever others close meanwhile
             after, replay = handle.model_hash(), handle.replay_hash()
             ids = view.session.users(view.number)[1]
+            kept = [] if view.user_columns is None else view.user_columns.all_names()
+            kept += [text for catalogue in view.catalogues() for text in catalogue.names.values()]
             # As text, since one file's 7 is another's "7".
             others = [other for other in view.session.campaigns() if other.campaign != view.number]
             known = {other.name: set(map(str, view.session.users(other.campaign)[1])) for other in others}
-    files, absent = _search(handle.store.url, user, ids)
+    files, absent = _search(handle.store.url, user, ids, name, [text for text in kept if text is not None])
     proven = after == replay and user not in ids and absent is not False
     elsewhere = tuple(name for name, theirs in known.items() if str(user) in theirs)
     return ForgetReport(*(removed or (0, 0)), before, after, replay, proven, files, absent, elsewhere, removed is None)
@@ -113,6 +126,7 @@ def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
             return None
         # In the same transaction, so that after a crash the next process sees that the files still hold somebody.
         view.session.put_blob(view.number, f"{ERASING}{network.revision:08d}", b"")
+        drop_yes(view, user)
         return _remove(view, row, now)
 
 
@@ -121,6 +135,8 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
     smaller = drop_user(view.network, row)
     responses = session.erase_user(number, row)
     view.put_network(smaller)
+    if view.user_columns is not None:
+        put_user_columns(session, number, view.user_columns.without(row))
     used = used_log(session, number)
     if used is not None:
         put_used_log(session, number, used.without(row))
@@ -129,9 +145,9 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
         touched += record.names(row)
         # On another network a round that could not be learned is tried again.
         view.put_round(replace(record.without(row), quarantined=None))
-    for name in session.blobs(number, "explain-"):
-        evidence = Evidence.from_blob(session.blob(number, name) or b"")
-        session.put_blob(number, name, evidence.without(row).to_blob())
+        data = session.explanation(number, record.number)
+        if data is not None:
+            session.put_explanation(number, record.number, Evidence.from_blob(data).without(row).to_blob())
     for event in session.events(number):
         if event.kind == "contradiction":
             items = [item for item in event.payload["items"] if row not in item["users"]]
@@ -145,15 +161,33 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
     return responses, touched
 
 
-def _search(url: str, user: int | str, ids: list[int | str]) -> tuple[tuple[str, ...], bool | None]:
+def _name_of(handle: Handle, user: int | str) -> str | None:
+    """What the user is called; None if that is not known, or if there is no such user."""
+    with handle.read() as view:
+        rows = view.network.find(id_column([user], "user"), np.arange(1), "user")
+        return view.name(int(rows[0])) if rows[0] >= 0 else None
+
+
+def _tells(text: int | str | None, others: Iterable[object]) -> bool:
+    """Whether a text in a file can only mean this person."""
+    return isinstance(text, str) and len(text.encode()) >= _TELLING and not any(text in str(other) for other in others)
+
+
+def _search(
+    url: str, user: int | str, ids: Sequence[int | str], name: str | None, names: Sequence[str]
+) -> tuple[tuple[str, ...], bool | None]:
     if not url.startswith("sqlite:///"):
         return (), None
     path = Path(url.removeprefix("sqlite:///")).resolve()
     files = [p for p in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if p.exists()]
-    names = tuple(str(p) for p in files)
-    if not isinstance(user, str) or len(user.encode()) < _TELLING or any(user in str(other) for other in ids):
-        return names, None
+    searched = tuple(str(p) for p in files)
+    by_id = _tells(user, [*ids, *names])
+    texts = [str(user)] if by_id else []
+    texts += [str(name)] if _tells(name, [*ids, *names]) else []
+    if not texts:
+        return searched, None
     # By another process: closing a file of SQLite's ends all locks that this process has on it, and then others take
     # the store for unused and delete its log.
-    search = subprocess.run([sys.executable, "-I", "-c", _SEARCH, *names], input=user.encode())
-    return names, search.returncode == 0
+    wanted = "\0".join(texts).encode()
+    absent = subprocess.run([sys.executable, "-I", "-c", _SEARCH, *searched], input=wanted).returncode == 0
+    return searched, absent if by_id or not absent else None

@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from numpy.typing import NDArray
+
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._ledger import LEARNED, RELEARNED, Ledger, Pair
 from tensorucb.campaign._model import (
@@ -27,14 +29,17 @@ from tensorucb.campaign._model import (
 from tensorucb.campaign._network import Network, network_from_blob, network_to_blob
 from tensorucb.campaign._reach import TrackRecord
 from tensorucb.campaign._round import Round
+from tensorucb.campaign._segments import UserColumns, user_columns
 from tensorucb.campaign._told import Told
+from tensorucb.campaign._value import AmountRecord
 from tensorucb.checks import check_callable, check_text, shown
-from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError, call
+from tensorucb.errors import EarlyCloseError, FileFormatError, StateError, StoreError, UnknownIdError, argument, call
 from tensorucb.policies import Policy
 from tensorucb.store._protocol import CampaignRecord, Status
 from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
+    from tensorucb.campaign._progress import CampaignProgress, Selection
     from tensorucb.store import SQLStore as Store
     from tensorucb.store._session import Session
 
@@ -47,6 +52,7 @@ TALLY = "tally"
 """The blob with what `progress` has counted of rounds that have ended."""
 
 _MOST_AHEAD, _GAP = 256, 16  # rounds whose responses are read at once, and that may be left out between two
+_REMEMBERED = 32  # rounds of which a process remembers what they were told
 _PATIENCE = 1.0  # seconds that opening a campaign may wait for readers in order to finish an erasure
 
 
@@ -90,6 +96,19 @@ class View:
             network = self._handle.network = network_from_blob(data, *self.session.users(self.number))
         return network
 
+    @property
+    def user_columns(self) -> UserColumns | None:
+        """Names of users and the columns that split them; None if the campaign keeps none; read only if changed."""
+        revision, known = self._handle.user_columns
+        if revision != self.ledger.revision:
+            known = user_columns(self.session, self.number)
+            self._handle.user_columns = self.ledger.revision, known
+        return known
+
+    def name(self, row: int) -> str | None:
+        """What a user is called; None if that is not known."""
+        return None if self.user_columns is None else self.user_columns.name(row)
+
     def catalogue(self, kind: str) -> Catalogue:
         """The catalogue of a kind, ``product`` or ``strategy``; read only if it has changed."""
         held = self._handle.catalogues
@@ -115,6 +134,12 @@ class View:
             )
         return record
 
+    def evidence(self, record: Round) -> Any:
+        """Why users were chosen in a round, if this process has opened it last; else it is to be read."""
+        last = self._handle.evidence
+        held = last is not None and last[:2] == (record.id, self.network.revision)
+        return last[2] if held else None
+
     def rounds(self) -> list[Round]:
         """All rounds by number."""
         return [record for _, record in sorted(self.ledger.rounds.items())]
@@ -122,14 +147,14 @@ class View:
     def told(self, number: int, revision: int | None = None) -> Told:
         """What a round was told, by edge number, up to a revision of it or until now.
 
-        It is not read again if this process told it last.
+        It is not read again as long as nobody else tells the round something.
         """
         if revision is not None and revision != self.ledger.rounds[number].revision:
             edges = self.session.edge_responses(self.number, number, revision)
             return Told.of(edges, self.session.node_events(self.number, number, revision), self.network)
-        last = self._handle.last_told
-        if last is not None and last[:2] == (number, self.ledger.told_tag(number)):
-            return last[2]
+        tag, told = self._handle.last_told.get(number, (None, None))
+        if told is not None and tag == self.ledger.told_tag(number):
+            return told
         if number not in self._ahead:
             # Whoever goes through rounds in their order reads more and more of them at once.
             follows = self._next <= number < self._next + _GAP
@@ -194,7 +219,8 @@ class Handle:
     All work on a campaign goes through a `View`, which `read` and `change` give for the length of one session. Threads
     share all of it. ``ledger``, ``network``, ``catalogues``, ``last_told`` and ``counted`` are what was read last: each
     is one reference to something that never changes, and a `View` knows whether it is up to date, so that nobody has to
-    wait. Only ``model`` changes as it learns: whoever learns or chooses with it holds ``lock``. A thread that holds it
+    wait. Who counts rounds for a report holds ``counting``, within a session, so that several who ask at once count
+    once. Only ``model`` changes as it learns: whoever learns or chooses with it holds ``lock``. A thread that holds it
     may begin a write transaction, never the other way round. A long past is learned again in a model apart, which then
     takes the place of ``model``.
     """
@@ -217,11 +243,18 @@ class Handle:
         self.ledger = Ledger(self.record.campaign)
         self.network: Network | None = None
         self.catalogues: dict[str, tuple[int, Catalogue]] = {}
-        self.last_told: tuple[int, tuple[int, int], Told] | None = None
+        self.user_columns: tuple[int, UserColumns | None] = (-1, None)  # of which revision of the network
+        self.last_told: dict[int, tuple[tuple[int, int], Told]] = {}
+        self.said: Any = None  # what users said about contacts, as `_people` read it last
+        self.answers: dict[tuple[int, int, int], Any] = {}  # who responded to closed rounds, as `_people` compares them
+        self.neighbours: dict[int, tuple[str, NDArray[Any]]] = {}  # ids of the users of campaigns of the same group
         self.track = TrackRecord()
+        self.amounts = AmountRecord()
+        self.counting = threading.RLock()
         self.counted: Any = None  # what `progress` has counted of rounds that have ended
         self.tallied = 0  # of how many rounds the store has the counts
-        self.reported: Any = None  # the last event of the log, and the progress up to there
+        self.evidence: Any = None  # of the round opened last: its id, the network's revision, and why
+        self.reported: tuple[int, dict[Selection, CampaignProgress]] = (-1, {})  # up to which event, and reports
         self.model = self.fresh_model()
         self._here = threading.local()
         # If somebody reads the store, status() says what is left to do, and the next one who opens it tries again.
@@ -273,6 +306,15 @@ class Handle:
         with self.write(now) as view:
             yield view
 
+    def remember(self, view: View, number: int, seq: int, told: Told) -> None:
+        """What a round was told, once it is durable; ``seq`` is the event that told it last, 0 for none of this call.
+
+        On the next call the log says whether anybody else has told it something since.
+        """
+        loads, last = view.ledger.told_tag(number)
+        others = [(at, held) for at, held in self.last_told.items() if at != number]
+        self.last_told = dict([*others[1 - _REMEMBERED :], (number, ((loads, seq or last), told))])
+
     @contextmanager
     def learned(self) -> Iterator[View]:
         """The campaign as it is now, with the model that the next ask chooses by; who else needs the model waits."""
@@ -280,7 +322,7 @@ class Handle:
             self.model.follow(view, wanted(view, "ask"))
             yield view
 
-    def close(self, round_id: str | int) -> tuple[Network, Round]:
+    def close(self, round_id: str | int, early: bool) -> tuple[Network, Round]:
         """Close a round and learn it; closing again changes nothing."""
         now = self.clock()
         with self.change(now) as view:
@@ -288,6 +330,13 @@ class Handle:
             if record.status == "cancelled":
                 raise StateError(f"round {round_id} was cancelled; there is nothing to close.")
             was_open = record.status == "open"
+            if was_open and not early and record.is_early(now):
+                days = round(((record.deadline or now) - now) / 86_400.0)
+                raise EarlyCloseError(
+                    f"responses to round {record.number} may come for another {days:,} days. Closed now, all silence "
+                    'becomes a "no". Nothing was closed.',
+                    advice=("Wait; it closes by itself. If you mean it, give ", argument("early", True), "."),
+                )
             if was_open:
                 record = view.finish(record, "closed", now)
         if was_open:
@@ -420,7 +469,7 @@ class Handle:
         """The same, learned again from the log without snapshots, by a policy of its own."""
         model = self.fresh_model(apart=True)
         with self.lock, self.read() as view:
-            self.last_told = None  # nothing that this process remembers takes part
+            self.last_told = {}  # nothing that this process remembers takes part
             model.follow(view, wanted(view, "ask"), snapshots=False)
         return model.state_hash()
 

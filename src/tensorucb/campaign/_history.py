@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,20 +17,18 @@ from tensorucb.campaign._documents import to_json
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import seal, unseal, without_row
 from tensorucb.campaign._responses import (
-    UNKNOWN,
     Batch,
     Resolved,
-    as_list,
+    check_sound,
     read_responses,
     resolve,
     text_places,
-    whole,
-    written,
 )
 from tensorucb.campaign._round import Round, round_id
-from tensorucb.checks import check_choice, check_id, is_missing, shown
+from tensorucb.checks import shown
 from tensorucb.errors import InputError, argument
 from tensorucb.moments import duration, duration_text
+from tensorucb.reports import LeftOut, Tolerance
 from tensorucb.store._protocol import CampaignRecord, EdgeResponses
 
 if TYPE_CHECKING:
@@ -54,11 +52,15 @@ class HistoryReport:
     known_rounds
         Past rounds that had been imported before; they changed nothing.
     unknown
-        Rows that name a user or an edge that is not in the network, left out with ``unknown="skip"``.
+        Rows that name a user or an edge that is not in the network; they are left out.
     other
         Rows of a log whose product is not in the catalogue.
     used
         Rows of a log from which the campaign was created: left out, since its features hold them already.
+    left_out
+        Malformed rows and strangers by reason, with the first lines of each.
+    remarks
+        How the table was read where that is not plain.
 
     Examples
     --------
@@ -76,6 +78,8 @@ class HistoryReport:
     unknown: int = 0
     other: int = 0
     used: int = 0
+    left_out: tuple[LeftOut, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 _Past = tuple[list[tuple[Round, EdgeResponses]], int, int, int]
@@ -83,24 +87,25 @@ _Past = tuple[list[tuple[Round, EdgeResponses]], int, int, int]
 
 
 def import_history(
-    handle: Handle, responses: Any, product: Any, window: Any, unknown: str, columns: Any
+    handle: Handle, responses: Any, product: Any, window: Any, tolerance: Tolerance, columns: Any
 ) -> HistoryReport:
     """Learn from past campaigns, before everything else in the order of learning; see `Campaign.import_history`."""
-    check_choice("unknown", unknown, UNKNOWN)
     limit = handle.record.settings["window"] if window is None else duration("window", window)
 
     def read(view: View) -> _Past:
-        found = resolve(view.network, batch, unknown)
+        found = resolve(view.network, batch)
         if batch.nodes.rows.size:
             return _from_log(view, batch, found, product, limit)
         return _from_edges(view, batch, found, product)
 
     with handle.read() as view:
-        batch = read_responses(responses, strings=view.network.strings, columns=columns)
+        batch = read_responses(
+            responses, strings=view.network.strings, settings=handle.record.settings, columns=columns
+        )
         if batch.nodes.rows.size and batch.edges.rows.size:
             raise InputError(
-                f"must be edge responses or a log of purchases; row {batch.edges.rows[0] + 1} is the one and "
-                f"row {batch.nodes.rows[0] + 1} the other. Import them one after the other.",
+                f"must be edge responses or a log of purchases; line {batch.lines[batch.edges.rows[0]]} is the one "
+                f"and line {batch.lines[batch.nodes.rows[0]]} the other. Import them one after the other.",
                 argument="history",
             )
         if product is None and batch.length and "product" not in batch.extra:
@@ -110,12 +115,14 @@ def import_history(
                 advice=("Say which column it is with ", argument("columns", {"product": "NAME"}), "."),
             )
         # All that needs no lock is done before others have to wait.
+        read_rows = check_sound(batch, resolve(view.network, batch), tolerance)
         seen, past = view.ledger.seq, read(view)
     now = handle.clock()
     with handle.change(now) as view:
         if view.ledger.seq != seen:
             past = read(view)
-        return _write(view, handle.record, past, now)
+        report = _write(view, handle.record, past, now)
+    return replace(report, left_out=read_rows.left_out, remarks=read_rows.remarks)
 
 
 def _past_round(
@@ -138,6 +145,7 @@ def _past_round(
         contacted=np.unique(rows.sources),
         label=mark,
         span=span,
+        priced=bool(np.isfinite(rows.amounts).any()),
     )
     return record, rows
 
@@ -146,7 +154,7 @@ def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Pas
     """Past rounds that were told by edge, one for each product, strategy and label."""
     at = found.edges.rows.tolist()
     nothing: list[Any] = [None] * len(at)
-    labels = [_label(row, value) for row, value in _values(batch, "round", at)] or nothing
+    labels = _values(batch, "round", at) or nothing
     catalogues = view.catalogues()
     products = nothing if product is not None else _entries(batch, "product", at, catalogues[0])
     strategies = nothing
@@ -164,22 +172,25 @@ def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Pas
         if strategy is not None:
             context = with_strategy(context, strategy, catalogues[1])
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
-        rows = _distinct(found.take(np.array(members, dtype=np.int64), _NOBODY))
+        rows = _distinct(batch, found.take(np.array(members, dtype=np.int64), _NOBODY))
         past.append(_past_round(context, label, rows))
     return past, found.unknown, 0, 0
 
 
-def _values(batch: Batch, name: str, rows: list[int]) -> list[tuple[int, Any]]:
-    """Rows and values of a column; nothing if it did not come."""
-    values = as_list(batch.extra[name]) if name in batch.extra else []
-    return [(row, values[row]) for row in rows] if values else []
+def _values(batch: Batch, name: str, rows: list[int]) -> list[str | None]:
+    """The texts of a column; nothing if it did not come."""
+    return batch.extra[name].gather(rows).to_list() if name in batch.extra else []
 
 
 def _entries(batch: Batch, name: str, rows: list[int], catalogue: Catalogue) -> list[int | str]:
-    """Ids of a catalogue; a file of text holds them as they are written."""
-    ids = [check_id(f"{name} in row {row + 1}", whole(value)) for row, value in _values(batch, name, rows)]
+    """Ids of a catalogue, by their text."""
     texts = by_text(catalogue.ids)
-    return [texts.get(str(entry), entry) for entry in ids] if batch.text else ids
+    entries: list[int | str] = []
+    for row, text in zip(rows, _values(batch, name, rows), strict=True):
+        if text is None:
+            raise InputError(f"{name} in line {batch.lines[row]} is empty. Remove the line or fill it in.")
+        entries.append(texts.get(text, text))
+    return entries
 
 
 def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: float | None) -> _Past:
@@ -194,7 +205,7 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     catalogues, network = view.catalogues(), view.network
     if product is None:
         texts = by_text(catalogues[0].ids)
-        codes = text_places(written("product", batch.extra["product"]), list(texts))[found.nodes.rows]
+        codes = text_places(batch.extra["product"], list(texts))[found.nodes.rows]
         ids: list[Any] = list(texts.values())
         contexts = {place: ids[place] for place in np.unique(codes[codes >= 0]).tolist()}
     else:
@@ -211,6 +222,7 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
                 "they would count twice. Nothing was imported. Import purchases that are not in that log."
             )
     users, items, times = found.users[kept], codes[kept], found.nodes.times[kept]
+    spent = found.nodes.amounts[kept]
     if not users.size:
         return [], found.unknown, other, 0
     longest = None if window is None else duration_text(window)
@@ -227,40 +239,48 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
         edges, nothing = trials.edges[order[start:stop]], np.full(stop - start, np.nan)
         ends = network.graph.sources[edges].astype(np.int64), network.graph.targets[edges].astype(np.int64)
         outcomes = trials.successes[order[start:stop]].astype(np.float64)
-        rows = EdgeResponses(*ends, outcomes, nothing, [None] * edges.size)
+        own = items == place
+        worth = _first_amounts(users[own], times[own], spent[own], network.graph.n_nodes)[ends[1]]
+        amounts = np.where(outcomes > 0.0, worth, np.nan)
+        rows = EdgeResponses(*ends, outcomes, nothing, [None] * edges.size, amounts)
         if edges.size:
             past.append(_past_round(context, _LOG, rows, (float(first[place]), float(last[place]))))
     return past, found.unknown, other, marked
 
 
-def _label(row: int, value: Any) -> str | None:
-    """The caller's name of a past round as text, since one file's 7 is another's "7"; None without a name."""
-    if is_missing(value):
-        return None
-    if isinstance(value, date | np.datetime64):
-        return str(value)
-    return str(check_id(f"round in row {row + 1}", whole(value)))
+def _first_amounts(users: I64, times: F64, amounts: F64, n_users: int) -> F64:
+    """For each user the amount of the first purchase that has one, NaN without."""
+    known = np.flatnonzero(np.isfinite(amounts))
+    latest_first = known[np.lexsort((amounts[known], times[known]))[::-1]]
+    first = np.full(n_users, np.nan)
+    first[users[latest_first]] = amounts[latest_first]
+    return first
 
 
-def _distinct(found: Resolved) -> EdgeResponses:
+def _distinct(batch: Batch, found: Resolved) -> EdgeResponses:
     """The responses of one past round, by edge; a repeated one must tell the same."""
     _, index, inverse = np.unique(found.numbers, return_index=True, return_inverse=True)
-    outcomes, rows = found.edges.outcomes, found.edges.rows
+    outcomes, lines = found.edges.outcomes, batch.lines[found.edges.rows]
     differs = np.flatnonzero(outcomes != outcomes[index[inverse]])
     if differs.size:
         i, first = int(differs[0]), int(index[inverse[differs[0]]])
         raise InputError(
-            f"rows {rows[first] + 1} and {rows[i] + 1} tell outcomes {outcomes[first]:g} and {outcomes[i]:g} of one "
+            f"lines {lines[first]} and {lines[i]} tell outcomes {outcomes[first]:g} and {outcomes[i]:g} of one "
             "edge. If they belong to different past rounds, add a field 'round'."
         )
     # Event ids stay behind: old logs number their events in their own way.
     return EdgeResponses(
-        found.sources[index], found.targets[index], outcomes[index], found.edges.times[index], [None] * index.size
+        found.sources[index],
+        found.targets[index],
+        outcomes[index],
+        found.edges.times[index],
+        [None] * index.size,
+        found.edges.amounts[index],
     )
 
 
 def _write(view: View, campaign: CampaignRecord, history: _Past, now: float) -> HistoryReport:
-    rounds, *left_out = history
+    rounds, unknown, other, used = history
     labelled: dict[str | None, list[Round]] = {}
     for record in view.ledger.rounds.values():
         labelled.setdefault(record.label, []).append(record)
@@ -270,10 +290,11 @@ def _write(view: View, campaign: CampaignRecord, history: _Past, now: float) -> 
         payload = {"rounds": len(new), "responses": responses}
         seq = view.append("history_imported", None, payload, now)
         for at, (past, rows) in enumerate(new, view.ledger.next_number()):
+            value = view.catalogue("product").value(past.product)
             named = replace(past, number=at, id=round_id(campaign, at), opened=now, closed=now, revision=seq)
-            view.put_round(named)
+            view.put_round(replace(named, value=value))
             view.session.add_edge_responses(view.number, at, rows, seq)
-    return HistoryReport(len(new), responses, len(rounds) - len(new), *left_out)
+    return HistoryReport(len(new), responses, len(rounds) - len(new), unknown, other, used)
 
 
 def _known(view: View, past: Round, rows: EdgeResponses, labelled: Sequence[Round]) -> bool:

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 Pair = tuple[int, int]
 """A round's number and its revision, the event up to which it was told: what the round taught at that moment."""
 
+# Events of these kinds change a catalogue, or what people said about contacts.
+_CATALOGUE = frozenset({"products_added", "strategies_added", "costs_set"})
+_PEOPLE = frozenset({"opted_out", "opted_in"})
 # Events of these kinds leave every round as it was.
-_WITHOUT_ROUND = frozenset({"created", "products_added", "strategies_added", "contradiction"})
+_WITHOUT_ROUND = frozenset({"created", "contradiction"}) | _CATALOGUE | _PEOPLE
 # These say what the model knows: it has learned some more rounds, or these alone.
 LEARNED, RELEARNED = "learned", "relearned"
 # After events of these kinds everything is read again.
@@ -38,6 +41,8 @@ def place(record: Round) -> Pair:
 class Ledger:
     """Rounds by number, the log's last event seen, the revision of the network, and who was told what last.
 
+    ``catalogue`` and ``people`` are the last events that changed a catalogue, or what people said about contacts.
+
     ``loaded`` is the event up to which everything was read at once. ``learned`` is what the model knows, in order, and
     ``learned_at`` the event that says so. ``unlearned`` holds the rounds that this object could not learn and has yet
     to report to the log, with the reason.
@@ -47,6 +52,7 @@ class Ledger:
     seq: int = 0
     revision: int = 0
     catalogue: int = 0
+    people: int = 0
     rounds: dict[int, Round] = field(default_factory=dict)
     loaded: int = 0
     told: dict[int, int] = field(default_factory=dict)
@@ -72,10 +78,14 @@ class Ledger:
         for event in events[1:]:
             if event.kind == "told" and event.round is not None:
                 new.told[event.round] = event.seq
-            if event.kind in ("products_added", "strategies_added"):
+            if event.kind in _CATALOGUE:
                 new.catalogue = event.seq
+            if event.kind in _PEOPLE:
+                new.people = event.seq
             new._learn(event)
-            changes = event.kind not in _WITHOUT_ROUND and not (event.kind == "told" and not event.payload["late"])
+            changes = event.kind not in _WITHOUT_ROUND
+            if event.kind == "told":
+                changes = bool(event.payload["late"] or event.payload.get("amounts"))
             if changes and event.round is not None:
                 row = session.round(self.campaign, event.round)
                 if row is not None:
@@ -88,7 +98,7 @@ class Ledger:
         """Everything, read from the store."""
         names = session.blobs(campaign, "world-")
         revision = int(names[-1].removeprefix("world-"))
-        new = cls(campaign, seq=seq, revision=revision, catalogue=seq, loaded=seq)
+        new = cls(campaign, seq=seq, revision=revision, catalogue=seq, people=seq, loaded=seq)
         for row in session.rounds(campaign):
             new._put(Round.from_row(row))
         for event in session.events(campaign, kinds=(LEARNED, RELEARNED)):

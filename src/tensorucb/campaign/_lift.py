@@ -12,21 +12,69 @@ rules keep that argument whole:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64
 from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._lift_plan import Past
 from tensorucb.campaign._round import LEVEL, Round
+from tensorucb.campaign._told import revenue_of
+from tensorucb.checks import check_number
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
 
 # An exact test needs no more draws than this; more would only make the ends of the interval smoother.
 _DRAWS = 1999
-_STREAM = 0x11F7
+_STREAM, _MONEY_STREAM = 0x11F7, 0x11F8
+FEW = 10  # responders; with fewer, the draw alone does not tell what an effect may be
+_FOUR_OF_FIVE = 0.84  # normal deviations that leave a fifth above
+_LEAST_EFFECT = 0.01  # what one would like to see if nothing shows
+
+
+@dataclass(frozen=True)
+class RevenueLift:
+    """What contact changes in the revenue per follower; counted and compared as response rates are in `Lift`.
+
+    Where contact changes nothing, or adds the same amount to what each follower spends on average, the interval covers
+    the truth with a probability of at least ``level``, however heavy the tail of amounts is. Where the draws exclude
+    nothing, its ends are minus and plus the largest amount told.
+
+    Attributes
+    ----------
+    contacted, held_out
+        Revenue per follower in the two groups.
+    difference
+        ``contacted - held_out``.
+    low, high
+        Ends of its interval at ``level``.
+
+    Examples
+    --------
+    >>> from tensorucb.campaign import RevenueLift
+    >>> print(RevenueLift(0.52, 0.31, difference=0.21, low=0.05, high=0.4).text)
+    contact changes the revenue per follower by +0.21 (90 % interval +0.05 to +0.40).
+    """
+
+    contacted: float
+    held_out: float
+    difference: float
+    low: float
+    high: float
+    level: float = LEVEL
+
+    @property
+    def text(self) -> str:
+        """What contact changes, in words."""
+        return (
+            f"contact changes the revenue per follower by {self.difference:+,.2f} ({100 * self.level:.0f} % interval "
+            f"{self.low:+,.2f} to {self.high:+,.2f})."
+        )
 
 
 @dataclass(frozen=True)
@@ -48,23 +96,31 @@ class Lift:
     changes nothing, or adds the same rate everywhere, the interval covers the truth with a probability of at least
     ``level``, exactly. With very few possible draws nothing can be excluded; the ends are then -1 and 1.
 
+    The draw says nothing about an effect that is too rare to have shown among so few followers. So, with fewer than ten
+    responders, the interval also holds what independent followers with the two rates would leave open: the score
+    interval of a difference (Newcombe). As long as no follower who counts has responded, it is all there is.
+
     Attributes
     ----------
     contacted_rate, held_out_rate
         Share of the followers who acted.
     contacted_followers, held_out_followers
         How many followers these shares are of, counted once per round.
+    responders
+        How many of all these acted. Others who responded follow several chosen users, or none: they do not count.
     difference
         ``contacted_rate - held_out_rate``.
     low, high
         Ends of its interval at ``level``.
     rounds
         Rounds in which both arms have followers.
+    revenue
+        The same of what followers spend, see `RevenueLift`; None if nothing is known of that.
 
     Examples
     --------
     >>> from tensorucb.campaign import Lift
-    >>> lift = Lift(0.15, 0.05, 900, 300, difference=0.10, low=0.07, high=0.13, rounds=20)
+    >>> lift = Lift(0.15, 0.05, 900, 300, responders=150, difference=0.10, low=0.07, high=0.13, rounds=20)
     >>> f"{lift.difference:+.0%} ({lift.low:+.0%} to {lift.high:+.0%})"
     '+10% (+7% to +13%)'
     """
@@ -73,22 +129,45 @@ class Lift:
     held_out_rate: float
     contacted_followers: int
     held_out_followers: int
+    responders: int
     difference: float
     low: float
     high: float
     rounds: int
     level: float = LEVEL
+    revenue: RevenueLift | None = None
+
+    def rounds_for(self, effect: float) -> int:
+        """About how many rounds like these show an effect in four of five campaigns; `Campaign.plan_lift` says more."""
+        # The interval shrinks with the root of the number of rounds.
+        deviation = (self.high - self.low) / (2.0 * _deviations(self.level))
+        longer = (
+            (_deviations(self.level) + _FOUR_OF_FIVE) * deviation / check_number("effect", effect, strict=True)
+        ) ** 2
+        return math.ceil(max(1.0, self.rounds * longer))
 
     @property
     def text(self) -> str:
         """What contact changes, in words."""
-        verdict = "The interval does not hold 0: contact changes something."
-        if self.low <= 0.0 <= self.high:
-            verdict = "The interval holds 0: so far, contact may change nothing."
+        measured = f"in {self.rounds:,} round{'' if self.rounds == 1 else 's'} with a hold-out"
+        interval = f"{100 * self.level:.0f} % interval {100 * self.low:+.2f} to {100 * self.high:+.2f}"
+        if self.responders == 0:
+            followers = self.contacted_followers + self.held_out_followers
+            said = (
+                f"no countable responses yet: none of the {followers:,} followers who count has responded {measured}. "
+                f"All that is known of what contact changes is its {interval} percentage points."
+            )
+        else:
+            said = (
+                f"contact changes the share of followers who respond by {100 * self.difference:+.2f} percentage points "
+                f"({interval}), measured {measured}."
+            )
+        if not self.low <= 0.0 <= self.high:
+            return f"{said} The interval does not hold 0: contact changes something."
+        effect = max(self.difference, _LEAST_EFFECT)
         return (
-            f"contact changes the share of followers who respond by {100 * self.difference:+.2f} percentage points "
-            f"({100 * self.level:.0f} % interval {100 * self.low:+.2f} to {100 * self.high:+.2f}), measured in "
-            f"{self.rounds:,} round{'' if self.rounds == 1 else 's'} with a hold-out. {verdict}"
+            f"{said} The interval holds 0: so far, contact may change nothing. An effect of {100 * effect:.2f} points "
+            f"would show in about {self.rounds_for(effect):,} such rounds, in four of five campaigns."
         )
 
     def __repr__(self) -> str:
@@ -107,6 +186,10 @@ class Draw:
     responders: F64
     held_out: NDArray[np.bool_]
 
+    def of(self, users: NDArray[np.bool_]) -> Draw:
+        """The same of some of the users who were drawn."""
+        return Draw(self.followers[users], self.responders[users], self.held_out[users])
+
 
 def draw_of(
     graph: Graph,
@@ -116,11 +199,13 @@ def draw_of(
     acted: NDArray[np.bool_],
     *,
     edges: NDArray[np.bool_] | None = None,
+    worth: F64 | None = None,
 ) -> Draw:
     """Count the followers of the drawn users.
 
     ``chosen``, ``drawn`` and ``held_out`` are rows of all chosen users, of those who could have been held out, and of
     those who were. ``acted`` says it for each user, ``edges`` for each edge whether it counts (by default all do).
+    With ``worth``, one number for each user, those who acted count that much.
     """
     out = graph.out_edges(chosen)
     out = out if edges is None else out[edges[out]]
@@ -130,31 +215,64 @@ def draw_of(
     single = times_reached[targets] == 1
     sources, targets = graph.sources[out][single], targets[single]
     followers = np.bincount(sources, minlength=graph.n_nodes).astype(np.float64)
-    responders = np.bincount(sources[acted[targets]], minlength=graph.n_nodes).astype(np.float64)
+    hit = acted[targets]
+    weights = None if worth is None else worth[targets[hit]]
+    responders = np.bincount(sources[hit], weights=weights, minlength=graph.n_nodes).astype(np.float64)
     return Draw(followers[drawn], responders[drawn], np.isin(drawn, held_out))
 
 
-def compare_arms(rounds: Sequence[Draw], rng: np.random.Generator, *, level: float = LEVEL) -> Lift:
-    """The difference between the arms, and its interval by drawing the hold-outs again."""
+def compare_arms(
+    rounds: Sequence[Draw], rng: np.random.Generator, *, level: float = LEVEL, responders: int | None = None
+) -> Lift:
+    """The difference between the arms, and its interval by drawing the hold-outs again.
+
+    ``responders`` is how many there are, where the rounds hold shares of what they spent instead.
+    """
     arms = np.array([[_by_arm(draw.followers, draw), _by_arm(draw.responders, draw)] for draw in rounds])
-    followers, responders = arms.reshape(-1, 2, 2).transpose(1, 0, 2)
+    followers, acted = arms.reshape(-1, 2, 2).transpose(1, 0, 2)
+    count = int(acted.sum()) if responders is None else responders
     both = followers.all(axis=1)
     if not both.any():
         raise StateError("one of the groups has no followers of its own yet, so there is nothing to compare.")
     weights = 1.0 / (1.0 / followers[both]).sum(axis=1)
-    contacted, held_out = np.average(responders[both] / followers[both], axis=0, weights=weights).tolist()
+    contacted, held_out = np.average(acted[both] / followers[both], axis=0, weights=weights).tolist()
     low, high = _interval(rounds, contacted - held_out, rng, level)
+    if count < FEW:
+        # As many followers as tell a rate as well as these do with their weights.
+        sizes = weights.sum() ** 2 / (weights[:, None] ** 2 / followers[both]).sum(axis=0)
+        lowest, highest = _score_interval((contacted, held_out), sizes, level)
+        low, high = min(low, lowest), max(high, highest)
     return Lift(
         contacted_rate=contacted,
         held_out_rate=held_out,
         contacted_followers=int(followers[:, 0].sum()),
         held_out_followers=int(followers[:, 1].sum()),
+        responders=count,
         difference=contacted - held_out,
         low=low,
         high=high,
         rounds=int(both.sum()),
         level=level,
     )
+
+
+def _score_interval(rates: tuple[float, float], sizes: F64, level: float) -> tuple[float, float]:
+    """The interval of a difference of two rates, of so many independent followers each (Newcombe 1998, method 10)."""
+    z = _deviations(level)
+    rate = np.array(rates)
+    shrunk = 1.0 + z**2 / sizes
+    middle = (rate + z**2 / (2.0 * sizes)) / shrunk
+    half = z * np.sqrt(rate * (1.0 - rate) / sizes + z**2 / (4.0 * sizes**2)) / shrunk
+    below, above = rate - (middle - half), middle + half - rate
+    difference = rate[0] - rate[1]
+    return float(difference - np.hypot(below[0], above[1])), float(difference + np.hypot(above[0], below[1]))
+
+
+def _deviations(level: float) -> float:
+    """Half the width of an interval of a normal number at this level."""
+    from scipy.special import ndtri
+
+    return float(ndtri((1.0 + level) / 2.0))
 
 
 def _by_arm(values: F64, draw: Draw) -> tuple[float, float]:
@@ -219,26 +337,95 @@ def lift(handle: Handle) -> Lift:
         return lift_of(view, int(handle.record.settings["seed"]))
 
 
-def lift_of(view: View, seed: int) -> Lift:
-    """The same of a campaign as a session shows it; ``seed`` is the campaign's."""
-    rounds = [r for r in view.ledger.rounds.values() if r.held_out.size and r.status != "cancelled"]
+def lift_of(view: View, seed: int, counts: Callable[[Round], bool] = lambda record: True) -> Lift:
+    """The same of a campaign as a session shows it, of the rounds that count; ``seed`` is the campaign's."""
+    rounds = _rounds(view, counts)
+    found = compare_arms([_draw(view, record) for record in rounds], np.random.default_rng([seed, _STREAM]))
+    return replace(found, revenue=_revenue_lift(view, rounds, found.responders, seed))
+
+
+def lift_by(view: View, seed: int, counts: Callable[[Round], bool], codes: NDArray[np.int16]) -> dict[int, Lift]:
+    """The same for the users of each code apart, of responders alone.
+
+    Codes in which nothing can be compared are left out, and those whose interval excludes nothing.
+
+    Given how many of a code's users were held out, each of them was as likely to be one of these: the draw is fair
+    within a code as well.
+    """
+    draws = [(codes[_drawn(record)], _draw(view, record)) for record in _rounds(view, counts)]
+    found = {}
+    for code in np.unique(codes).tolist():
+        parts = [draw.of(own == code) for own, draw in draws]
+        parts = [part for part in parts if part.held_out.any() and not part.held_out.all()]
+        with suppress(StateError):
+            lift = compare_arms(parts, np.random.default_rng([seed, _STREAM]))
+            if lift.low > -1.0 or lift.high < 1.0:
+                found[code] = lift
+    return found
+
+
+def past_rounds(view: View) -> Past | None:
+    """The rounds with a hold-out, for a plan of more of them; None if too few followers responded to learn from."""
+    try:
+        draws = [_draw(view, record) for record in _rounds(view)]
+    except StateError:
+        return None
+    responders = np.concatenate([draw.responders for draw in draws])
+    begins = np.cumsum([0, *(draw.held_out.size for draw in draws)])
+    past = Past(np.concatenate([draw.followers for draw in draws]), responders, begins)
+    return past if responders.sum() >= FEW else None
+
+
+def followers_of(graph: Graph, users: NDArray[np.int64]) -> F64:
+    """The followers of each of some users who would count if these were chosen."""
+    nobody = np.empty(0, dtype=np.int64)
+    found = draw_of(graph, users, users, nobody, np.zeros(graph.n_nodes, dtype=np.bool_)).followers
+    if not found.any():
+        raise StateError("nobody follows exactly one of the users that would be chosen, so no hold-out shows anything.")
+    return found
+
+
+def _rounds(view: View, counts: Callable[[Round], bool] = lambda record: True) -> list[Round]:
+    """The rounds with a hold-out of which something was told, or which are closed."""
+    rounds = [r for r in view.ledger.rounds.values() if r.held_out.size and r.status != "cancelled" and counts(r)]
     if not rounds:
         raise StateError("no round has a hold-out. Open rounds with one, such as 0.2, to measure the lift.")
-    heard = [_draw(view, record) for record in rounds]
-    if not any(events for events, _ in heard):
+    heard = [view.told(record.number).users.size for record in rounds]
+    if not any(heard):
         raise StateError(
             "the lift needs node events (user, time) of the followers of contacted and held-out users; none were told "
             "in rounds with a hold-out. Edge responses say nothing about those who were held out."
         )
-    counted = [draw for record, (events, draw) in zip(rounds, heard, strict=True) if events or record.status != "open"]
-    return compare_arms(counted, np.random.default_rng([seed, _STREAM]))
+    return [record for record, events in zip(rounds, heard, strict=True) if events or record.status != "open"]
 
 
-def _draw(view: View, record: Round) -> tuple[int, Draw]:
-    """How many node events a round has, and its arms."""
+def _drawn(record: Round) -> NDArray[np.int64]:
+    """The chosen users who could have been held out."""
+    return record.chosen[~np.isin(record.chosen, record.must_include)]
+
+
+def _draw(view: View, record: Round, worth: F64 | None = None) -> Draw:
+    """The arms of a round; ``worth`` as `draw_of` takes it."""
     network, told = view.network, view.told(record.number)
     acted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
     acted[told.users[record.in_window(told.times)]] = True
-    drawn = record.chosen[~np.isin(record.chosen, record.must_include)]
     there = network.born <= record.number
-    return told.users.size, draw_of(network.graph, record.chosen, drawn, record.held_out, acted, edges=there)
+    return draw_of(network.graph, record.chosen, _drawn(record), record.held_out, acted, edges=there, worth=worth)
+
+
+def _revenue_lift(view: View, rounds: Sequence[Round], responders: int, seed: int) -> RevenueLift | None:
+    """The comparison of what followers spend; in units of the largest amount, so that it lies between -1 and 1."""
+    worths = [revenue_of(view.network, record, view.told(record.number)) for record in rounds]
+    largest = max((float(np.nanmax(worth, initial=0.0)) for worth in worths), default=0.0)
+    if largest <= 0.0:
+        return None
+    draws = [_draw(view, record, np.nan_to_num(worth) / largest) for record, worth in zip(rounds, worths, strict=True)]
+    found = compare_arms(draws, np.random.default_rng([seed, _MONEY_STREAM]), responders=responders)
+    return RevenueLift(
+        contacted=found.contacted_rate * largest,
+        held_out=found.held_out_rate * largest,
+        difference=found.difference * largest,
+        low=found.low * largest,
+        high=found.high * largest,
+        level=found.level,
+    )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_array, shown
+from tensorucb.checks import array_of, check_array, is_missing, plain, shown
 from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdError, call
 from tensorucb.features import UserProfile
 from tensorucb.files import pack_state, unpack_state
@@ -77,7 +77,8 @@ class Network:
     ``revision`` grows with every change; rows of users are those of one revision. ``users`` are features, one row each,
     or a profile whose parts policies may use. ``born`` holds for each edge the number of the first round that could see
     it: earlier rounds never learn from its silence. ``defaults`` are the users whom the campaign's own defaults name,
-    by argument of `Campaign.ask`.
+    by argument of `Campaign.ask`. ``values`` is what a response of each user is worth, and ``consent`` says who may be
+    contacted; None where it was not given.
     """
 
     revision: int
@@ -87,6 +88,8 @@ class Network:
     groups: NDArray[Any] | None
     born: I64
     defaults: Mapping[str, I64] = field(default_factory=dict)
+    values: F64 | None = None
+    consent: NDArray[np.bool_] | None = None
 
     @property
     def strings(self) -> bool:
@@ -150,16 +153,58 @@ def _groups(values: ArrayLike | None, n: int) -> NDArray[Any] | None:
     return array
 
 
-def _costs(values: ArrayLike | None, n: int) -> F64 | None:
+def _numbers(name: str, values: ArrayLike | None, n: int) -> F64 | None:
     hint = f"One number for each of the {n} users."
-    return None if values is None else check_array("costs", values, (n,), low=0.0, hint=hint)
+    return None if values is None else check_array(name, values, (n,), low=0.0, hint=hint)
 
 
-def make_network(graph: Graph, users: ArrayLike | None, costs: ArrayLike | None, groups: ArrayLike | None) -> Network:
+_YES = frozenset({"yes", "y", "true", "t", "1", "1.0", "on", "ja", "oui", "si", "sí", "granted", "opt-in", "opted in"})
+_NO = frozenset(
+    {"no", "n", "false", "f", "0", "0.0", "off", "nein", "non", "denied", "opt-out", "opted out", "", "none"}
+)
+
+
+def as_consent(name: str, values: Any) -> NDArray[np.bool_]:
+    """Who consented: booleans, 0 and 1, or words such as yes and no; what is missing is a no."""
+    given = array_of(name, values, "yes or no for each user")
+    if given.dtype.kind == "b":
+        return np.ascontiguousarray(given)
+    words = ["" if is_missing(value) else str(value).strip().lower() for value in given.ravel().tolist()]
+    strange = next((at for at, word in enumerate(words) if word not in _YES and word not in _NO), None)
+    if strange is not None:
+        came = f"{shown(plain(given.ravel()[strange]))} in row {strange + 1}"
+        raise InputError(argument=name, wanted="yes or no (also true, 1, on …) for each user", got=came)
+    return np.array([word in _YES for word in words], dtype=np.bool_).reshape(given.shape)
+
+
+def _consent(values: ArrayLike | None, n: int) -> NDArray[np.bool_] | None:
+    array = None if values is None else as_consent("consent", values)
+    if array is not None and array.shape != (n,):
+        raise ShapeError(f"must hold one value for each of the {n} users; got shape {array.shape}.", argument="consent")
+    return array
+
+
+def make_network(
+    graph: Graph,
+    users: ArrayLike | None,
+    costs: ArrayLike | None,
+    groups: ArrayLike | None,
+    values: ArrayLike | None = None,
+    consent: ArrayLike | None = None,
+) -> Network:
     """The network at the start."""
     n, born = graph.n_nodes, np.zeros(graph.n_edges, dtype=np.int64)
-    plain = Graph(n, graph.sources, graph.targets, graph.ids)
-    return Network(1, plain, _as_users(users, n), _costs(costs, n), _groups(groups, n), born)
+    bare = Graph(n, graph.sources, graph.targets, graph.ids)
+    return Network(
+        1,
+        bare,
+        _as_users(users, n),
+        _numbers("costs", costs, n),
+        _groups(groups, n),
+        born,
+        values=_numbers("values", values, n),
+        consent=_consent(consent, n),
+    )
 
 
 def network_to_blob(network: Network) -> bytes:
@@ -175,6 +220,8 @@ def network_to_blob(network: Network) -> bytes:
         **features,
         "costs": network.costs,
         "groups": network.groups,
+        "values": network.values,
+        "consent": network.consent,
         **{_DEFAULT + name: rows for name, rows in network.defaults.items()},
     }
     held = {name: array for name, array in arrays.items() if array is not None}
@@ -197,7 +244,8 @@ def network_from_blob(data: bytes, rows: I64, ids: Sequence[int | str]) -> Netwo
     )
     users = UserProfile(**parts) if parts else arrays.get(_NAME)
     revision = int(settings["revision"])
-    return Network(revision, graph, users, arrays.get("costs"), arrays.get("groups"), arrays["born"], defaults)
+    by_user = (arrays.get("costs"), arrays.get("groups"), arrays["born"])
+    return Network(revision, graph, users, *by_user, defaults, arrays.get("values"), arrays.get("consent"))
 
 
 def grown_network(
@@ -207,6 +255,8 @@ def grown_network(
     edges: tuple[Any, Any],
     costs: ArrayLike | None,
     groups: ArrayLike | None,
+    values: ArrayLike | None,
+    consent: ArrayLike | None,
     born: int,
 ) -> Network:
     """The network with new users (possibly none) of the ids ``fresh``, and new edges between any users."""
@@ -230,11 +280,19 @@ def grown_network(
         network.revision + 1,
         Graph(n, (codes // n).astype(np.int32), (codes % n).astype(np.int32), everyone),
         _grown_users(network.users, _as_users(features, m), m),
-        _joined("costs", network.costs, _costs(costs, m), m),
+        _joined("costs", network.costs, _numbers("costs", costs, m), m),
         _joined("groups", network.groups, _groups(groups, m), m),
         np.concatenate([network.born, np.full(new.size, born, dtype=np.int64)])[order],
         network.defaults,
+        _joined("values", network.values, _numbers("values", values, m), m),
+        _grown_consent(network.consent, _consent(consent, m), m),
     )
+
+
+def _grown_consent(old: NDArray[np.bool_] | None, new: NDArray[np.bool_] | None, m: int) -> NDArray[np.bool_] | None:
+    """The consent of all users; of whom nothing is known, there is none."""
+    silent = np.zeros(m, dtype=np.bool_) if old is not None and new is None else new
+    return _joined("consent", old, silent, m)
 
 
 def _check_fresh(network: Network, fresh: NDArray[Any]) -> None:
@@ -321,6 +379,8 @@ def drop_user(network: Network, row: int) -> Network:
         users=users.select(keep) if isinstance(users, UserProfile) else None if users is None else users[keep],
         costs=None if costs is None else costs[keep],
         groups=None if groups is None else groups[keep],
+        consent=None if network.consent is None else network.consent[keep],
         born=network.born[edges],
         defaults={name: without_row(rows, row) for name, rows in network.defaults.items()},
+        values=None if network.values is None else network.values[keep],
     )

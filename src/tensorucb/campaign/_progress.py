@@ -2,115 +2,37 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.arrays import F64, I64
-from tensorucb.campaign._documents import from_json, to_json
-from tensorucb.campaign._handle import ERASING, TALLY, Handle, View
-from tensorucb.campaign._lift import Lift, lift_of
+from tensorucb.arrays import F64
+from tensorucb.campaign._handle import ERASING, Handle, View
+from tensorucb.campaign._lift import Lift, lift_by, lift_of
 from tensorucb.campaign._model import behind
-from tensorucb.campaign._network import Network, seal, unseal
-from tensorucb.campaign._round import LEVEL, Id, Kind, Reach, Round, expectation, html_table
-from tensorucb.campaign._told import Told, responded
+from tensorucb.campaign._people import NO_CONSENT, OPTED_OUT, said
+from tensorucb.campaign._round import LEVEL, Id, Round, expectation, html_table
+from tensorucb.campaign._segments import no_columns
+from tensorucb.campaign._tally import (
+    GroupProgress,
+    RoundProgress,
+    SegmentProgress,
+    Tally,
+    count_rounds,
+    ranked,
+    strategies_of,
+)
 from tensorucb.campaign._webhook import Webhook, webhook_of
-from tensorucb.errors import FileFormatError, StateError
-from tensorucb.store._protocol import Status
+from tensorucb.checks import check_id, check_text, plain, refusal, shown
+from tensorucb.errors import StateError, UnknownIdError
+from tensorucb.moments import is_moment, unix_seconds
+from tensorucb.money import money
 
 _MOST_CONTACTED = 20  # users that are listed
-_TALLY_EVERY = 50  # rounds between two tallies that are stored
 _HTML_ROUNDS = 20  # rounds that a notebook shows
-
-
-@dataclass(frozen=True)
-class RoundProgress:
-    """What was expected of a round, and what came so far.
-
-    Attributes
-    ----------
-    number, id, product, kind, status, opened, closed
-        As in :class:`~tensorucb.campaign.Ask`.
-    contacted, held_out
-        How many users; nobody counts as contacted in a cancelled round.
-    expected
-        How many users were expected to respond, with a 90 % interval. None where there is nothing to compare: shadow
-        rounds (we expected something of other users), cascades (most of what they reach is not observed), imported
-        history, cancelled rounds, contacted users without followers.
-    responders
-        How many users responded so far: the number that ``expected`` is about, counted as `Reach` does.
-    new_responders
-        How many of them had not responded to an earlier round.
-    responses
-        Responses told so far: edges with an outcome of 1, and actions within the window, whoever acted.
-    spend
-        What contacting them cost; None if nothing has a cost.
-    within
-        Of a closed round: whether ``responders`` lie in the interval. None where it is open or nothing was expected.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> ask = campaign.ask(k=1, candidates=["ann"])
-    >>> [(entry.status, entry.contacted, entry.responders) for entry in campaign.progress().rounds]
-    [('open', 1, 0)]
-    """
-
-    number: int
-    id: str
-    product: Id | None
-    kind: Kind
-    status: Status
-    opened: float
-    closed: float | None
-    contacted: int
-    held_out: int
-    expected: Reach | None
-    responders: int
-    new_responders: int
-    responses: int
-    spend: float | None
-    within: bool | None
-
-
-@dataclass(frozen=True)
-class GroupProgress:
-    """What came of one product, strategy or user in closed rounds.
-
-    Attributes
-    ----------
-    id
-        The product, the strategy or the user; None for a product or strategy that was given by its features.
-    rounds, contacts
-        In how many rounds, and how many contacts.
-    followers
-        Followers of the contacted users who were not contacted themselves, counted once per round.
-    responders
-        How many of them responded. Who follows several contacted users counts in equal parts for each of them.
-    observed
-        ``responders / followers``.
-    believed
-        The share that was expected to respond when the rounds were opened; None if nothing was expected.
-
-    Examples
-    --------
-    >>> tea = GroupProgress("tea", rounds=2, contacts=20, followers=400, responders=36.0, observed=0.09, believed=0.1)
-    >>> f"{tea.observed:.0%} responded, {tea.believed:.0%} were expected to"
-    '9% responded, 10% were expected to'
-    """
-
-    id: Id | None
-    rounds: int
-    contacts: int
-    followers: int
-    responders: float
-    observed: float
-    believed: float | None
+_KEPT_REPORTS = 8  # of different selections of rounds
 
 
 @dataclass(frozen=True)
@@ -183,6 +105,69 @@ class Calibration:
 
 
 @dataclass(frozen=True)
+class RevenueProgress:
+    """What the responses of a campaign were worth so far, without imported history.
+
+    The worth of a response is the amount told with it; without one, what values of users and products say. Amounts are
+    expected to be log-normal around means that depend on the product and the user, shrunk towards the overall mean.
+
+    Attributes
+    ----------
+    closed, open
+        Of closed and of open rounds; a purchase that belongs to several rounds counts in each.
+    expected
+        Sum of what was expected of the closed rounds of which revenue was expected and is known; None if there is none.
+    compared
+        The revenue of these rounds, to be compared with ``expected``.
+    without_amount
+        Responders who count as nothing, because neither an amount nor values are known.
+    return_on_cost
+        Revenue divided by spend, of closed rounds that cost something; None if there is none. It counts all responses,
+        also those that would have come without contact: `Lift` says what contact adds.
+    low, high
+        Its 90 % interval, as far as rounds differ from one another; None before there are two such rounds.
+    calibration
+        How often intervals of the revenue held.
+
+    Examples
+    --------
+    >>> from tensorucb.campaign import RevenueProgress
+    >>> RevenueProgress(closed=1200.0, open=0.0, expected=1000.0, compared=1200.0, without_amount=0,
+    ...                 return_on_cost=4.0, low=2.5, high=5.5, calibration=None).text
+    '1,200.00 in closed rounds, where 1,000.00 were expected. Return on cost 4.00 (90 % interval 2.50 to 5.50).'
+    """
+
+    closed: float
+    open: float
+    expected: float | None
+    compared: float
+    without_amount: int
+    return_on_cost: float | None
+    low: float | None
+    high: float | None
+    calibration: Calibration | None
+
+    @property
+    def text(self) -> str:
+        """What came in, in words."""
+        said = f"{money(self.closed)} in closed rounds"
+        if self.expected is not None:
+            apart = "" if self.compared == self.closed else f"; {money(self.compared)}"
+            said += f"{apart}, where {money(self.expected)} were expected"
+        said += "."
+        if self.open:
+            said += f" {money(self.open)} in open rounds so far."
+        if self.return_on_cost is not None:
+            said += f" Return on cost {money(self.return_on_cost)}"
+            if self.low is not None and self.high is not None:
+                said += f" (90 % interval {money(self.low)} to {money(self.high)})"
+            said += "."
+        if self.without_amount:
+            said += f" {self.without_amount:,} responders without an amount count as nothing."
+        return said
+
+
+@dataclass(frozen=True)
 class CampaignProgress:
     """How a campaign is going.
 
@@ -210,6 +195,15 @@ class CampaignProgress:
         Each with believed and observed rates, the ones with most contacts first, see `GroupProgress`.
     users
         The users who were contacted most, at most 20.
+    metric
+        What the campaign decides by: ``responders`` or ``value``.
+    revenue
+        What the responses were worth, see `RevenueProgress`; None if nothing is known of that.
+    cost_per_responder
+        ``spend`` divided by the responders of all rounds, counted once per round; None without costs or responders.
+    segment, segments
+        The column of the table of users that was asked for, and what came of each of its values, see `SegmentProgress`;
+        None and empty if none was.
 
     Examples
     --------
@@ -236,6 +230,11 @@ class CampaignProgress:
     products: tuple[GroupProgress, ...]
     strategies: tuple[GroupProgress, ...]
     users: tuple[GroupProgress, ...]
+    cost_per_responder: float | None
+    metric: str = "responders"
+    revenue: RevenueProgress | None = None
+    segment: str | None = None
+    segments: tuple[SegmentProgress, ...] = ()
 
     def __repr__(self) -> str:
         parts = [f"{self.closed.rounds} round{'' if self.closed.rounds == 1 else 's'} closed, {self.open.rounds} open"]
@@ -245,6 +244,8 @@ class CampaignProgress:
             parts.append(f"{self.closed.responders:,} responders")
         if self.open.responders:
             parts.append(f"{self.open.responders:,} responders in open rounds so far")
+        if self.revenue is not None:
+            parts.append(f"revenue {money(self.revenue.closed)}")
         if self.calibration is not None:
             parts.append(f"interval held in {self.calibration.held} of {self.calibration.rounds}")
         return f"CampaignProgress({self.name!r}, {', '.join(parts)})"
@@ -285,6 +286,10 @@ class CampaignStatus:
         Closed rounds that could not be learned: their ids, and why. The model goes on without them.
     erasing
         How many times somebody was forgotten whose traces are not out of the store's files yet.
+    opted_out, no_consent
+        How many users opted out, here or everywhere, and how many others have given no consent.
+    opted_out_unknown
+        How many people opted out who are no users of the campaign.
     webhook
         Who is told of rounds that close, and how far that is; None if nobody is.
 
@@ -309,12 +314,16 @@ class CampaignStatus:
     behind: int
     quarantined: Mapping[str, str]
     erasing: int
+    opted_out: int
+    no_consent: int
+    opted_out_unknown: int
     webhook: Webhook | None
 
     def __repr__(self) -> str:
         counted = ("users", "edges", "products", "strategies", "rounds")
         parts = [repr(self.name), self.policy, *(f"{getattr(self, name):,} {name}" for name in counted)]
         more = {"open": self.open, "behind": self.behind, "quarantined": len(self.quarantined), "erasing": self.erasing}
+        more |= {"opted out": self.opted_out, "without consent": self.no_consent}
         parts += [f"{count:,} {name}" for name, count in more.items() if count]
         return f"CampaignStatus({', '.join(parts)})"
 
@@ -324,6 +333,7 @@ def status(handle: Handle) -> CampaignStatus:
     with handle.read() as view:
         graph, ledger = view.network.graph, view.ledger
         states = [record.status for record in ledger.rounds.values()]
+        spoken = said(handle, view)
         return CampaignStatus(
             name=handle.record.name,
             policy=handle.record.settings["policy"]["type"],
@@ -339,99 +349,170 @@ def status(handle: Handle) -> CampaignStatus:
             behind=behind(view),
             quarantined=ledger.quarantined(),
             erasing=len(view.session.blobs(view.number, ERASING)),
+            opted_out=int(np.count_nonzero(spoken.codes == OPTED_OUT)),
+            no_consent=int(np.count_nonzero(spoken.codes == NO_CONSENT)),
+            opted_out_unknown=spoken.unknown,
             webhook=webhook_of(view),
         )
 
 
-def progress(handle: Handle) -> CampaignProgress:
-    """How the campaign is going, from one read session and without learning anything."""
-    with handle.read() as view:
-        if handle.reported is not None and handle.reported[0] == view.ledger.seq:
-            before: CampaignProgress = handle.reported[1]
-            return before
-        tally, rounds = _counted(handle, view)
-        lift, missing = None, None
-        try:
-            lift = lift_of(view, int(handle.record.settings["seed"]))
-        except StateError as error:
-            missing = str(error)
-        report = CampaignProgress(
-            name=handle.record.name,
-            rounds=rounds,
-            closed=_totals(rounds, "closed"),
-            open=_totals(rounds, "open"),
-            contacted=int(np.count_nonzero(tally.contacted)),
-            reached=int(np.count_nonzero(tally.reached)),
-            spend=_sum(entry.spend for entry in rounds),
-            calibration=calibration([entry.within for entry in rounds if entry.within is not None]),
-            lift=lift,
-            lift_missing=missing,
-            behind=behind(view),
-            products=_ranked(tally.products),
-            strategies=_ranked(tally.strategies),
-            users=tally.users(_MOST_CONTACTED),
+@dataclass(frozen=True)
+class Selection:
+    """Which rounds are counted: those of a product, with a strategy, opened from one moment to before another.
+
+    ``segment`` is a column of the table of users by which the counts are split.
+    """
+
+    product: Id | None = None
+    strategy: Id | None = None
+    since: float = -np.inf
+    until: float = np.inf
+    segment: str | None = None
+
+    def holds(self, record: Round) -> bool:
+        """Whether a round is counted."""
+        return (
+            self.product in (None, record.product)
+            and (self.strategy is None or self.strategy in strategies_of(record))
+            and self.since <= record.opened < self.until
         )
-        handle.reported = view.ledger.seq, report
+
+
+EVERYTHING = Selection()
+
+
+def read_selection(
+    handle: Handle, product: Any, strategy: Any, since: Any, until: Any, segment: Any = None
+) -> Selection:
+    """The selection that a caller asks for."""
+    with handle.read() as view:
+        if segment is not None:
+            (view.user_columns or no_columns(0)).split(check_text("segment", segment))
+        for kind, wanted in (("product", product), ("strategy", strategy)):
+            if wanted is not None and check_id(kind, wanted) not in view.catalogue(kind).ids:
+                raise UnknownIdError(f"is {shown(wanted)}, and the catalogue has no such {kind}.", argument=kind)
+    ends = {name: _moment(name, value) for name, value in (("since", since), ("until", until)) if value is not None}
+    return Selection(product, strategy, **ends, segment=segment)
+
+
+def _moment(name: str, value: Any) -> float:
+    seconds = unix_seconds(plain(value))
+    if not is_moment(seconds):
+        raise refusal(name, "unix seconds, a datetime, or a text such as '2026-11-17'", value)
+    return seconds
+
+
+def progress(handle: Handle, selection: Selection = EVERYTHING) -> CampaignProgress:
+    """How the campaign is going, from one read session and without learning anything.
+
+    Who asks while another thread counts waits for it: the same is most often asked by several requests at once.
+    """
+    with handle.read() as view, handle.counting:
+        seq, reports = handle.reported
+        if seq == view.ledger.seq and selection in reports:
+            return reports[selection]
+        if selection.segment is None:
+            report = _counted(handle, view, selection)
+        else:
+            report = _split(handle, view, selection)
+        seq, reports = handle.reported
+        if seq != view.ledger.seq or len(reports) >= _KEPT_REPORTS:
+            reports = {}
+        handle.reported = view.ledger.seq, {**reports, selection: report}
         return report
 
 
-def _counted(handle: Handle, view: View) -> tuple[_Tally, tuple[RoundProgress, ...]]:
-    """All rounds, counted in their order; the ones up to the first that was open at the last call are counted once."""
-    records = view.rounds()
-    # What was told late makes another revision of a round that has ended.
-    marks = [(record.number, record.revision) for record in records]
-    ended = _ended(records)
-    tally, rounds = _Tally(view.network), list[RoundProgress]()
-    before = handle.counted or _stored_tally(view)
-    if before is not None:
-        network, seen, kept, found = before
-        if network.revision == view.network.revision and seen == marks[: len(seen)]:
-            tally, rounds = kept.copy(), list(found)
-    for i in range(len(rounds), len(records) + 1):
-        if i == ended:
-            handle.counted = view.network, marks[:i], tally.copy(), tuple(rounds)
-        if i < len(records):
-            rounds.append(tally.add(records[i], view.told(records[i].number)))
-    return tally, tuple(rounds)
+def _split(handle: Handle, view: View, selection: Selection) -> CampaignProgress:
+    """The progress of the same rounds, split by a column of the users."""
+    report = progress(handle, replace(selection, segment=None))
+    split = (view.user_columns or no_columns(0)).split(selection.segment)
+    tally = Tally(view.network, split)
+    for record in filter(selection.holds, view.rounds()):
+        tally.add(record, view.told(record.number))
+    seed = int(handle.record.settings["seed"])
+    lifts = {} if report.lift is None else lift_by(view, seed, selection.holds, split.codes)
+    return replace(report, segment=selection.segment, segments=tally.by_segment(lifts))
 
 
-def _ended(records: Sequence[Round]) -> int:
-    """How many rounds there are before the first that is open."""
-    return next((i for i, record in enumerate(records) if record.status == "open"), len(records))
-
-
-def keep_tally(handle: Handle) -> None:
-    """Store the counts of rounds that have ended, now and then, so that a new process need not count them again."""
-    with handle.read() as view:
-        if _ended(view.rounds()) < handle.tallied + _TALLY_EVERY:
-            return
-        stored = _stored_tally(view)
-        handle.tallied = 0 if stored is None else len(stored[1])
-        _counted(handle, view)
-    network, marks, tally, rounds = handle.counted
-    if len(marks) < handle.tallied + _TALLY_EVERY:
-        return
-    groups, arrays = tally.to_state()
-    settings = {"revision": network.revision, "marks": marks, "rounds": to_json(rounds), **groups}
-    with handle.write() as view:
-        if view.ledger.revision == network.revision:
-            view.session.put_blob(view.number, TALLY, seal(TALLY, settings, arrays, compressed=True))
-    handle.tallied = len(marks)
-
-
-def _stored_tally(view: View) -> tuple[Network, list[tuple[int, int]], _Tally, tuple[RoundProgress, ...]] | None:
-    """The counts of `keep_tally`; None if there are none of this network, or they are damaged: then all is counted."""
-    if TALLY not in view.session.blobs(view.number):
-        return None
+def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgress:
+    if selection == EVERYTHING:
+        tally, rounds = count_rounds(handle, view)
+    else:
+        tally = Tally(view.network)
+        rounds = tuple(tally.add(r, view.told(r.number)) for r in view.rounds() if selection.holds(r))
+    lift, missing = None, None
     try:
-        settings, arrays = unseal(view.session.blob(view.number, TALLY) or b"", TALLY, "the tally of the campaign")
-    except FileFormatError:
+        lift = lift_of(view, int(handle.record.settings["seed"]), selection.holds)
+    except StateError as error:
+        missing = str(error)
+    products, strategies = view.catalogues()
+    spend = _sum(entry.spend for entry in rounds)
+    closed, still_open = _totals(rounds, "closed"), _totals(rounds, "open")
+    responders = closed.responders + still_open.responders
+    return CampaignProgress(
+        name=handle.record.name,
+        rounds=rounds,
+        closed=closed,
+        open=still_open,
+        contacted=int(np.count_nonzero(tally.contacted)),
+        reached=int(np.count_nonzero(tally.reached)),
+        spend=spend,
+        calibration=calibration([entry.within for entry in rounds if entry.within is not None]),
+        lift=lift,
+        lift_missing=missing,
+        behind=behind(view),
+        products=ranked(tally.products, products.names),
+        strategies=ranked(tally.strategies, strategies.names),
+        users=tally.users(_MOST_CONTACTED, view.name),
+        cost_per_responder=spend / responders if spend and responders else None,
+        metric=handle.record.settings["metric"],
+        revenue=_revenue(view, rounds),
+    )
+
+
+def _revenue(view: View, rounds: Sequence[RoundProgress]) -> RevenueProgress | None:
+    """The revenue of all rounds but imported ones; None if neither amounts nor values are known."""
+    valued = view.network.values is not None or view.catalogue("product").values is not None
+    if not valued and not any(record.priced for record in view.ledger.rounds.values() if record.kind != "history"):
         return None
-    if settings["revision"] != view.network.revision:
-        return None
-    rounds = tuple(from_json(RoundProgress, entry) for entry in settings["rounds"])
-    marks = [(number, revision) for number, revision in settings["marks"]]
-    return view.network, marks, _Tally.from_state(view.network, settings, arrays), rounds
+    chosen = [entry for entry in rounds if entry.kind != "history" and entry.status != "cancelled"]
+    closed = [entry for entry in chosen if entry.status == "closed"]
+    # Where nobody responded nothing came in, whatever is known of amounts.
+    earned = [(entry, entry.revenue or 0.0) for entry in closed if entry.revenue is not None or not entry.responders]
+    pairs = [
+        (entry.expected.revenue.mean, revenue)
+        for entry, revenue in earned
+        if entry.expected is not None and entry.expected.revenue is not None
+    ]
+    paid = [(revenue, entry.spend) for entry, revenue in earned if entry.spend]
+    ratio, low, high = _ratio(np.array(paid, dtype=np.float64).reshape(-1, 2))
+    return RevenueProgress(
+        closed=_sum(entry.revenue for entry in closed) or 0.0,
+        open=_sum(entry.revenue for entry in chosen if entry.status == "open") or 0.0,
+        expected=float(sum(mean for mean, _ in pairs)) if pairs else None,
+        compared=float(sum(revenue for _, revenue in pairs)),
+        without_amount=sum(entry.without_amount for entry in chosen),
+        return_on_cost=ratio,
+        low=low,
+        high=high,
+        calibration=calibration([entry.revenue_within for entry in rounds if entry.revenue_within is not None]),
+    )
+
+
+def _ratio(paid: F64) -> tuple[float | None, float | None, float | None]:
+    """Revenue by spend over rounds, ``(rounds, 2)``, and the interval of a ratio of sums (by linearisation, t)."""
+    if not len(paid):
+        return None, None, None
+    revenue, spend = paid.T
+    ratio = float(revenue.sum() / spend.sum())
+    n = len(paid)
+    if n < 2:
+        return ratio, None, None
+    from scipy.special import stdtrit
+
+    rest = revenue - ratio * spend
+    half = float(stdtrit(n - 1, (1.0 + LEVEL) / 2.0) * np.sqrt(n / (n - 1.0) * (rest @ rest)) / spend.sum())
+    return ratio, max(0.0, ratio - half), ratio + half
 
 
 def calibration(held: Sequence[bool]) -> Calibration | None:
@@ -462,148 +543,3 @@ def _totals(rounds: Sequence[RoundProgress], status: str) -> Totals:
 def _sum(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(sum(known)) if known else None
-
-
-_SUMS = ("rounds", "contacts", "followers", "responders", "asked", "expected")
-_Sums = defaultdict[Id | None, F64]
-"""For each id the sums named above; ``asked`` are the followers in rounds with an expectation."""
-
-
-class _Tally:
-    """Sums over the rounds counted so far.
-
-    ``contacted`` and ``reached`` say for each user, by graph row, whether they were contacted in any round or responded
-    to any.
-    """
-
-    def __init__(self, network: Network) -> None:
-        n = network.graph.n_nodes
-        self._network = network
-        self.contacted, self.reached = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
-        self.products: _Sums = defaultdict(lambda: np.zeros(len(_SUMS)))
-        self.strategies: _Sums = defaultdict(lambda: np.zeros(len(_SUMS)))
-        self._users = np.zeros((n, len(_SUMS)))
-
-    def copy(self) -> _Tally:
-        """The same sums, to be counted on from here."""
-        other = _Tally(self._network)
-        other.contacted, other.reached, other._users = self.contacted.copy(), self.reached.copy(), self._users.copy()
-        for mine, theirs in ((self.products, other.products), (self.strategies, other.strategies)):
-            theirs.update({name: sums.copy() for name, sums in mine.items()})
-        return other
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The sums as plain settings and arrays; users who were never contacted or reached take no place."""
-        groups = {
-            name: [[entry, sums.tolist()] for entry, sums in held.items()]
-            for name, held in (("products", self.products), ("strategies", self.strategies))
-        }
-        used = np.flatnonzero(self._users.any(axis=1))
-        rows = {"contacted": np.flatnonzero(self.contacted), "reached": np.flatnonzero(self.reached), "used": used}
-        return groups, {**rows, "sums": self._users[used]}
-
-    @classmethod
-    def from_state(cls, network: Network, groups: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> _Tally:
-        """The sums of `to_state`, of the same revision of the network."""
-        tally = cls(network)
-        tally.contacted[arrays["contacted"]] = True
-        tally.reached[arrays["reached"]] = True
-        tally._users[arrays["used"]] = arrays["sums"]
-        tally.products.update({entry: np.array(sums) for entry, sums in groups["products"]})
-        tally.strategies.update({entry: np.array(sums) for entry, sums in groups["strategies"]})
-        return tally
-
-    def add(self, record: Round, told: Told) -> RoundProgress:
-        """Count a round in; returns what it looks like by itself."""
-        counts = record.status != "cancelled"
-        acted, rows = responded(self._network, record, told), record.contacted
-        expected, responders = record.promised if counts else None, int(np.count_nonzero(acted))
-        closed, new = record.status == "closed", 0
-        if counts and record.kind != "history":
-            self.contacted[rows] = True
-            new = int(np.count_nonzero(acted & ~self.reached))
-            self.reached |= acted
-            if closed:
-                self._split(record, told, rows, acted, expected)
-        within = expected.low <= responders <= expected.high if closed and expected is not None else None
-        inside = record.in_window(told.times)
-        return RoundProgress(
-            number=record.number,
-            id=record.id,
-            product=record.product,
-            kind=record.kind,
-            status=record.status,
-            opened=record.opened,
-            closed=record.closed,
-            contacted=int(rows.size) if counts else 0,
-            held_out=record.held_out.size if counts else 0,
-            expected=expected,
-            responders=responders,
-            new_responders=new,
-            responses=int(np.count_nonzero(told.outcomes > 0.0) + np.count_nonzero(inside)),
-            spend=record.cost if counts else None,
-            within=within,
-        )
-
-    def users(self, most: int) -> tuple[GroupProgress, ...]:
-        """The users who were contacted most, at most so many."""
-        contacts, responders = (self._users[:, _SUMS.index(name)] for name in ("contacts", "responders"))
-        order = np.lexsort((-responders, -contacts))[:most]
-        ids = self._network.graph.ids
-        return tuple(_group(ids[row].item(), self._users[row]) for row in order.tolist() if contacts[row])
-
-    def _split(self, record: Round, told: Told, rows: I64, acted: NDArray[np.bool_], expected: Reach | None) -> None:
-        """Count a closed round for its product, its strategies and its users."""
-        network, graph = self._network, self._network.graph
-        # The edges by which the round could bring responses.
-        edges = network.edges_in_round(rows, record.number, told.edges)
-        edges = edges[~np.isin(graph.targets[edges], rows)]
-        sources, targets = graph.sources[edges], graph.targets[edges]
-        followers = np.bincount(sources, minlength=acted.size)[rows]
-        # Who follows several contacted users counts in equal parts for each of them.
-        hit, times = acted[targets], np.bincount(targets, minlength=acted.size)
-        parts = np.bincount(sources[hit], weights=1.0 / times[targets[hit]], minlength=acted.size)[rows]
-        asked, gains = (
-            (0 * followers, 0.0 * followers) if expected is None else (followers, _gains(network, record)[rows])
-        )
-        ones = np.ones(rows.size)
-        each = np.column_stack([ones, ones, followers, parts, asked, gains])
-        self._users[rows] += each
-
-        def add(sums: F64, own: NDArray[np.bool_]) -> None:
-            distinct = np.unique(targets[np.isin(sources, rows[own])]).size
-            _, contacts, _, brought, _, added = each[own].sum(axis=0).tolist()
-            sums += [1, contacts, distinct, brought, 0 if expected is None else distinct, added]
-
-        add(self.products[record.product], ones > 0)
-        strategies = record.strategy_of("contacted") or {}
-        for strategy in dict.fromkeys(strategies.values()):
-            mine = [row for row, own in strategies.items() if own == strategy]
-            add(self.strategies[strategy], np.isin(rows, mine))
-
-
-def _group(name: Id | None, sums: F64) -> GroupProgress:
-    rounds, contacts, followers, responders, asked, expected = sums.tolist()
-    return GroupProgress(
-        name,
-        int(rounds),
-        int(contacts),
-        int(followers),
-        responders,
-        responders / followers if followers else 0.0,
-        expected / asked if asked else None,
-    )
-
-
-def _ranked(groups: _Sums) -> tuple[GroupProgress, ...]:
-    """Those with the most contacts first."""
-    found = [_group(name, sums) for name, sums in groups.items()]
-    return tuple(sorted(found, key=lambda group: (-group.contacts, -group.responders, str(group.id))))
-
-
-def _gains(network: Network, record: Round) -> F64:
-    """For each user what they were expected to add to the round."""
-    gains = np.zeros(network.graph.n_nodes)
-    kept = ~np.isin(record.chosen, record.held_out)
-    gains[record.chosen[kept]] = record.gains[kept]
-    return gains

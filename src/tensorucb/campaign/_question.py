@@ -33,6 +33,7 @@ from tensorucb.graph._ids import id_array
 from tensorucb.moments import duration, duration_text, is_moment, unix_seconds
 from tensorucb.question import ARGUMENTS, STORED, USER_LISTS, Argument, Question
 
+_NO_TERMS = (*USER_LISTS, "deadline")
 _ONE_EACH = "One entry per user, in the order of ", call("users"), "."
 
 
@@ -66,6 +67,12 @@ class Reader:
         if isinstance(named.get("strategies"), str):
             kept["strategies"] = "all"  # those that are added later as well
         return kept, users
+
+    def terms(self, question: Question) -> dict[str, Any]:
+        """What a round is opened with beside its users and its deadline, as JSON; what is not used is not there."""
+        terms = {name: self._plain(name, getattr(question, name), None) for name in STORED if name not in _NO_TERMS}
+        caps = {name: self.settings[name] for name in ("contact_cap", "contact_group") if name in self.settings}
+        return {name: value for name, value in terms.items() if value not in (None, False, 0.0)} | caps
 
     def _with_defaults(self, arguments: Mapping[str, Any], *, has_strategy: bool) -> dict[str, Any]:
         """The arguments, with the stored defaults for those left out.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._round import LEVEL, Forecast, Reach, Round
-from tensorucb.campaign._told import responded
+from tensorucb.campaign._told import responded, revenue_of
 from tensorucb.diffusion import simulate_gains
 from tensorucb.graph import Graph
 from tensorucb.policies.prediction import LEVELS, ROUNDS, Prediction
@@ -81,21 +81,27 @@ class Outlook:
     """What is expected of a choice.
 
     ``forecast`` is the policy's own statement, for later comparison with what was observed; None if the chosen have no
-    followers. ``gains`` is what each seed adds to the expected number, in the given order.
+    followers. ``gains`` is what each seed adds to the expected number, in the given order. ``revenues`` is what each
+    adds to the expected revenue, ``revenue_forecast`` the statement about that in units of the average response's
+    worth, ``unit``; see `_value`.
     """
 
     reach: Reach
     forecast: Forecast | None
     beliefs: Beliefs
     gains: F64
+    revenues: F64 | None = None
+    unit: float = 0.0
+    revenue_forecast: Forecast | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A closed round: what was stated, and how many responded."""
+    """A closed round: what was stated, and how many responded; ``revenue`` is the same of what that was worth."""
 
     forecast: Forecast
-    responders: int
+    responders: float
+    revenue: Outcome | None = None
 
 
 class TrackRecord:
@@ -119,8 +125,14 @@ class TrackRecord:
 
 
 def _outcome(view: View, record: Round, forecast: Forecast) -> Outcome:
-    count = int(np.count_nonzero(responded(view.network, record, view.told(record.number))))
-    return Outcome(forecast, count)
+    told = view.told(record.number)
+    acted = responded(view.network, record, told)
+    revenue = None
+    if record.revenue_forecast is not None:
+        worth = revenue_of(view.network, record, told)[acted]
+        if not np.isnan(worth).any():
+            revenue = Outcome(record.revenue_forecast, float(worth.sum()) / record.unit)
+    return Outcome(forecast, int(np.count_nonzero(acted)), revenue)
 
 
 def foresee(
@@ -133,7 +145,7 @@ def foresee(
 ) -> Outlook:
     """What to expect if the users ``rows`` are contacted; ``past`` are the campaign's last rounds."""
     graph = beliefs.graph
-    audience = _Audience.of(graph, rows)
+    audience = Audience.of(graph, rows)
     if audience.size == 0:
         return Outlook(Reach(0.0, 0.0, 0.0, objective=objective), None, beliefs, np.zeros(rows.size))
     expected = audience.responders(beliefs.rounds(audience.edges), beliefs.redundancy)
@@ -160,7 +172,7 @@ def foresee(
 
 
 @dataclass(frozen=True)
-class _Audience:
+class Audience:
     """Edges from the contacted users to others, sorted by the follower."""
 
     edges: I64
@@ -168,7 +180,7 @@ class _Audience:
     sources: I64  # of each edge, numbered from 0
 
     @classmethod
-    def of(cls, graph: Graph, rows: I64) -> _Audience:
+    def of(cls, graph: Graph, rows: I64) -> Audience:
         contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
         contacted[rows] = True
         edges = graph.out_edges(np.sort(rows))
@@ -184,31 +196,46 @@ class _Audience:
 
     def responders(self, p: F64, redundancy: float) -> F64:
         """Expected number of distinct responders for each row of probabilities."""
+        return np.asarray(self.chances(p, redundancy).sum(axis=1))
+
+    def chances(self, p: F64, redundancy: float) -> F64:
+        """For each row of probabilities the probability that each of the users responds."""
         some = 1.0 - np.multiply.reduceat(1.0 - p, self.starts, axis=1)
         if redundancy > 0.0:
             some = (1.0 - redundancy) * some + redundancy * np.maximum.reduceat(p, self.starts, axis=1)
-        return np.asarray(some.sum(axis=1))
+        return np.asarray(some)
 
 
-def _stated(beliefs: Beliefs, audience: _Audience, expected: F64) -> Forecast:
+def _stated(beliefs: Beliefs, audience: Audience, expected: F64) -> Forecast:
     """The policy's predictive distribution: what the round has of its own, what is not known of the sources, coins."""
-    from scipy.special import ndtri
-
-    # The same draws every time, so that the same question has the same answer.
-    draws = np.random.default_rng(0).normal(size=(_DRAWS, int(audience.sources.max()) + 1))
-    wide = replace(beliefs, predictions=[prediction.doubted() for prediction in beliefs.predictions])
-    counts = np.stack(
-        [audience.responders(wide.rounds(audience.edges, z[audience.sources]), wide.redundancy) for z in draws]
-    )
-    # A few rounds that stand for all give the mean, not the quantiles. So each draw gets levels of its own, in between.
-    strata = (np.arange(_DRAWS)[:, None] + 0.5) / _DRAWS
-    levels = ndtri((np.arange(LEVELS.size) + strata) / LEVELS.size)
-    logs = np.log(np.maximum(counts, 1e-9))
-    counts = np.exp([np.interp(own, LEVELS, log) for own, log in zip(levels, logs, strict=True)])
+    counts = np.stack([chances.sum(axis=1) for chances in drawn(beliefs, audience)])
+    counts = between_levels(counts)
     # Draws and doubts are about the width: the mean stays what is believed.
     weights = np.full(counts.size, 1.0 / counts.size)
     mean = float(ROUNDS @ expected)
     return stated(mean, weights, np.clip(counts.ravel(), 1e-9, audience.size), audience.size)
+
+
+def drawn(beliefs: Beliefs, audience: Audience) -> Iterator[F64]:
+    """For each draw of what is not known of the sources, the chance of each user in the rounds that stand for all."""
+    # The same draws every time, so that the same question has the same answer.
+    draws = np.random.default_rng(0).normal(size=(_DRAWS, int(audience.sources.max()) + 1))
+    wide = replace(beliefs, predictions=[prediction.doubted() for prediction in beliefs.predictions])
+    for z in draws:
+        yield audience.chances(wide.rounds(audience.edges, z[audience.sources]), wide.redundancy)
+
+
+def between_levels(sums: F64) -> F64:
+    """Sums of each draw in the rounds that stand for all, as ``(draws, levels)`` that are equally likely.
+
+    A few rounds that stand for all give the mean, not the quantiles. So each draw gets levels of its own, in between.
+    """
+    from scipy.special import ndtri
+
+    strata = (np.arange(len(sums))[:, None] + 0.5) / len(sums)
+    levels = ndtri((np.arange(LEVELS.size) + strata) / LEVELS.size)
+    logs = np.log(np.maximum(sums, 1e-9))
+    return np.exp([np.interp(own, LEVELS, log) for own, log in zip(levels, logs, strict=True)])
 
 
 def stated(mean: float, weights: F64, counts: F64, audience: int) -> Forecast:
@@ -254,13 +281,14 @@ class Covered:
     strongest: F64
 
     @classmethod
-    def of(cls, graph: Graph, p: F64, rows: I64) -> Covered:
-        """After ``rows`` are contacted, who are no longer there to be won."""
+    def of(cls, graph: Graph, p: F64, rows: I64, *, gone: bool = True) -> Covered:
+        """After ``rows`` are contacted, who are no longer there to be won, unless they are not ``gone``."""
         free, strongest = np.ones(graph.n_nodes), np.zeros(graph.n_nodes)
         edges = graph.out_edges(rows)
         np.multiply.at(free, graph.targets[edges], 1.0 - p[edges])
         np.maximum.at(strongest, graph.targets[edges], p[edges])
-        free[rows], strongest[rows] = 0.0, 1.0
+        if gone:
+            free[rows], strongest[rows] = 0.0, 1.0
         return cls(free, strongest)
 
     def own(self, redundancy: float, rows: I64 | int | slice = slice(None)) -> F64:
@@ -280,23 +308,28 @@ class Covered:
         return np.asarray(added)
 
 
-def direct_gains(graph: Graph, p: F64, rows: I64, redundancy: float) -> F64:
-    """Expected responders that each seed adds to those before it, in the given order; no seed is a responder."""
+def direct_gains(graph: Graph, p: F64, rows: I64, redundancy: float, values: F64 | None = None) -> F64:
+    """Expected responders that each seed adds to those before it, in the given order; no seed is a responder.
+
+    With ``values``, one for each user, what their responses are worth.
+    """
     covered, gains = Covered.of(graph, p, rows[:0]), np.empty(rows.size)
     covered.free[rows], covered.strongest[rows] = 0.0, 1.0
     for i, row in enumerate(rows.tolist()):
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
         targets, own = graph.targets[edges], p[edges]
-        gains[i] = float(covered.added(own, targets, redundancy).sum())
+        added = covered.added(own, targets, redundancy)
+        gains[i] = float(added.sum() if values is None else added @ values[targets])
         covered.take(own, targets)
     return gains
 
 
-def added_by_all(beliefs: Beliefs, rows: I64) -> F64:
-    """For each user the expected responders that it would add to those of ``rows``."""
+def added_by_all(beliefs: Beliefs, rows: I64, values: F64 | None = None) -> F64:
+    """For each user the expected responders that it would add to those of ``rows``, or what these are worth."""
     graph, total = beliefs.graph, np.zeros(beliefs.graph.n_nodes)
     for weight, p in beliefs.each_round():
         added = Covered.of(graph, p, rows).added(p, graph.targets, beliefs.redundancy)
+        added = added if values is None else added * values[graph.targets]
         total += weight * np.bincount(graph.sources, weights=added, minlength=graph.n_nodes)
     return total
 

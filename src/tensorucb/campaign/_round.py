@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
-from typing import ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import Catalogue, Context, contexts
 from tensorucb.campaign._documents import from_json, to_json
 from tensorucb.campaign._network import Network, without_row
+from tensorucb.money import money
 from tensorucb.policies import Product
 from tensorucb.question import USER_LISTS
 from tensorucb.store._protocol import CampaignRecord, RoundRecord, Status
@@ -28,10 +29,35 @@ UNKNOWN_LIST = ""
 """In place of the digest of a list of users in a request, once somebody was forgotten whom it may have named."""
 
 _HALF = 0.5
+_DAY = 86_400.0
 _ROUNDING = 1e-9
 _LEAST_WIDTH = 0.05  # on the scale of logarithms
 _NOBODY = np.empty(0, dtype=np.int64)
 _COUNTED = {"direct": "followers of those contacted who respond", "cascade": "everybody reached in a cascade"}
+
+
+@dataclass(frozen=True)
+class Revenue:
+    """What the responses of a round will be worth, with an interval; of the same users as in `Reach`.
+
+    The expectation is that of each user's response times what a response of theirs is worth. The interval holds the
+    sum that will be observed: it includes how many respond, how far amounts scatter, and what is not known of either.
+    It is made as wide as closed rounds show that it has to be.
+
+    Examples
+    --------
+    >>> from tensorucb.campaign import Revenue
+    >>> print(Revenue(1200.0, 310.5, 2900.0))
+    1,200.00, 90% between 310.50 and 2,900.00
+    """
+
+    mean: float
+    low: float
+    high: float
+    level: float = LEVEL
+
+    def __str__(self) -> str:
+        return f"{money(self.mean)}, {self.level:.0%} between {money(self.low)} and {money(self.high)}"
 
 
 @dataclass(frozen=True)
@@ -57,6 +83,8 @@ class Reach:
         What is counted: ``direct`` or ``cascade``.
     level
         The interval's coverage.
+    revenue
+        What their responses will be worth, see `Revenue`; None if nothing is known of that.
 
     Examples
     --------
@@ -72,6 +100,7 @@ class Reach:
     high: float
     objective: str
     level: float = LEVEL
+    revenue: Revenue | None = None
 
     def __str__(self) -> str:
         between = f"{self.level:.0%} between {self.low:.0f} and {self.high:.0f}"
@@ -86,7 +115,7 @@ class Forecast:
     low: float
     high: float
 
-    def miss(self, responders: int) -> float:
+    def miss(self, responders: float) -> float:
         """How far the number was from the mean, in units of the half-width on that side."""
         below, above = self._widths()
         apart = float(np.log(responders + _HALF) - np.log(self.mean + _HALF))
@@ -94,17 +123,64 @@ class Forecast:
 
     def widened(self, factor: float, audience: int) -> tuple[float, float]:
         """The interval with both half-widths so many times as large; nobody but the audience can respond."""
-        below, above = self._widths()
-        centre = np.log(self.mean + _HALF)
-        low, high = np.exp(centre - factor * below) - _HALF, np.exp(min(centre + factor * above, 50.0)) - _HALF
+        low, high = self.interval(factor)
         # Numbers of users are whole: these are the smallest and the largest in between.
         first, last = np.ceil(low - _ROUNDING), np.floor(high + _ROUNDING)
         # There is no minus before 0.
         return float(np.clip(first, 0.0, audience)) + 0.0, float(np.clip(last, 0.0, audience)) + 0.0
 
+    def interval(self, factor: float) -> tuple[float, float]:
+        """The ends of the same interval where numbers need not be whole; the lower one may be just below 0."""
+        below, above = self._widths()
+        centre = np.log(self.mean + _HALF)
+        return float(np.exp(centre - factor * below) - _HALF), float(np.exp(min(centre + factor * above, 50.0)) - _HALF)
+
     def _widths(self) -> tuple[float, float]:
         low, mean, high = (np.log(max(value, 0.0) + _HALF) for value in (self.low, self.mean, self.high))
         return max(float(mean - low), _LEAST_WIDTH), max(float(high - mean), _LEAST_WIDTH)
+
+
+@dataclass(frozen=True)
+class Fatigue:
+    """A round addresses followers who were addressed again and again.
+
+    Attributes
+    ----------
+    audience
+        Followers of those contacted.
+    again
+        How many of them were addressed in at least two of the last rounds.
+    rounds
+        How many rounds before this one were looked at: the last five of the last 180 days.
+    ratio, most
+        How often followers who were addressed lately respond, as a share of rested followers of the same users, and the
+        upper end of that (80 %), from the last closed rounds; None if these are too few to say.
+    rest
+        A rest for the audience, as ``audience_rest`` takes it. None if closed rounds do not show that it helps, if it
+        is in force already, or if it would leave too few users to choose from.
+
+    Examples
+    --------
+    >>> print(Fatigue(audience=120, again=90, rounds=5, ratio=0.3, most=0.5, rest="18d"))
+    90 of the 120 followers of these users (75 %) were addressed in at least two of the last 5 rounds. \
+Followers who were addressed lately respond 0.30 times as often as rested ones (80 %: at most 0.50).
+    """
+
+    audience: int
+    again: int
+    rounds: int
+    ratio: float | None
+    most: float | None
+    rest: str | None
+
+    def __str__(self) -> str:
+        share = 100 * self.again / self.audience
+        text = f"{self.again:,} of the {self.audience:,} followers of these users ({share:.0f} %) were addressed in at "
+        text += f"least two of the last {self.rounds} rounds."
+        if self.ratio is None:
+            return text
+        compared = f"{self.ratio:.2f} times as often as rested ones (80 %: at most {self.most:.2f})"
+        return f"{text} Followers who were addressed lately respond {compared}."
 
 
 @dataclass(frozen=True)
@@ -152,8 +228,14 @@ class Round:
     objective: str | None = None
     reach: Reach | None = None  # if those chosen and not held out are contacted
     forecast: Forecast | None = None  # what the policy stated of those contacted
+    value: float | None = None  # of a response, by the product; None if products have no values
+    revenues: F64 = field(default_factory=lambda: np.empty(0))  # what each of those chosen adds to the expected revenue
+    unit: float = 0.0  # what a response was expected to be worth on average
+    revenue_forecast: Forecast | None = None  # the same as ``forecast`` of the revenue, in this unit
     request: Mapping[str, str] = field(default_factory=dict)  # a digest of each argument, if the request has an id
+    fatigue: Fatigue | None = None  # if the same followers are addressed again and again
     quarantined: str | None = None  # why it cannot be learned
+    priced: bool = False  # whether amounts were told
     label: str | None = None  # of imported history: a hash of what tells it apart
     span: tuple[float, float] | None = None  # of a log of purchases: from when to when
 
@@ -187,6 +269,10 @@ class Round:
         """
         ours = self.kind == "ask" and self.objective == "direct" and self.forecast is not None
         return self.reach if ours else None
+
+    def is_early(self, now: float) -> bool:
+        """Whether most responses are still to come: less than half of the time is over, and more than a day is left."""
+        return self.deadline is not None and self.deadline - now > max(_DAY, now - self.opened)
 
     def in_window(self, times: F64) -> NDArray[np.bool_]:
         """Which moments lie between the contact and the end of the window, if there is one."""
@@ -227,6 +313,7 @@ class Round:
             self,
             chosen=without_row(self.chosen, row),
             gains=self.gains[chosen],
+            revenues=self.revenues[chosen] if self.revenues.size else self.revenues,
             contacted=without_row(self.contacted, row),
             held_out=without_row(self.held_out, row),
             must_include=without_row(self.must_include, row),
@@ -246,6 +333,7 @@ class Round:
             seeds=tuple(network.ids(seeds)),
             strategies=None if strategies is None else tuple(strategies[row] for row in seeds.tolist()),
             gains=tuple(self.gains[kept].tolist()),
+            revenues=tuple(self.revenues[kept].tolist()) if self.revenues.size else None,
             held_out=tuple(network.ids(self.held_out)),
             contacted=tuple(network.ids(self.contacted)),
             reach=self.reach,
@@ -254,6 +342,8 @@ class Round:
             opened=self.opened,
             deadline=self.deadline,
             closed=self.closed,
+            fatigue=self.fatigue,
+            return_on_cost=_returned(self.reach, self.cost),
         )
 
 
@@ -277,6 +367,9 @@ class Ask:
         For each of ``seeds`` the id of the strategy they get; None in a round without strategies of the catalogue.
     gains
         What each of ``seeds`` adds to the expected number of responders.
+    revenues
+        What each of them adds to the expected revenue; None if nothing is known of what responses are worth, and with
+        the cascade objective.
     held_out
         Chosen users who must not be contacted, for measuring the lift.
     contacted
@@ -289,6 +382,10 @@ class Ask:
         The product's id, if it was given by id.
     opened, deadline, closed
         Unix seconds.
+    fatigue
+        If the same followers are addressed again and again: how many, and what rest is suggested, see `Fatigue`.
+    return_on_cost
+        The expected revenue divided by the cost, with its interval; None if one of them is not known or 0.
 
     Examples
     --------
@@ -306,6 +403,7 @@ class Ask:
     seeds: tuple[Id, ...]
     strategies: tuple[Id, ...] | None
     gains: tuple[float, ...]
+    revenues: tuple[float, ...] | None
     held_out: tuple[Id, ...]
     contacted: tuple[Id, ...]
     reach: Reach | None
@@ -314,6 +412,8 @@ class Ask:
     opened: float
     deadline: float | None
     closed: float | None
+    fatigue: Fatigue | None
+    return_on_cost: Revenue | None
     _campaign: ClassVar[_Explains]  # whom to ask for explanations; no part of the record
 
     def of(self, campaign: _Explains) -> Self:
@@ -340,12 +440,14 @@ class Ask:
         if self.strategies is not None:
             columns["Strategy"] = self.strategies
         columns["Adds"] = [f"{gain:.2f}" for gain in self.gains]
+        if self.revenues is not None:
+            columns["Adds revenue"] = list(map(money, self.revenues))
         return html_table(list(columns), list(zip(*columns.values(), strict=True)), repr(self))
 
 
 @dataclass(frozen=True)
 class Follower:
-    """A follower of a user, and the expected probability of a response.
+    """A follower of a user, the expected probability of a response, and what the follower is called, if known.
 
     Examples
     --------
@@ -355,6 +457,7 @@ class Follower:
 
     user: Id
     probability: float
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -377,15 +480,17 @@ class Explanation:
     """Why a user is, or is not, among the seeds of a round.
 
     All numbers are expectations under the same probabilities as the round's `Reach`; the bonus for
-    exploration counts for choosing, and is shown only where it decided.
+    exploration counts for choosing, and is shown only where it decided. They count responses, or with the ``metric``
+    ``value`` what these are worth: read "expected revenue" for "expected responses" then.
 
     Attributes
     ----------
     user
         The caller's id.
     status
-        ``chosen``, ``held_out``, ``opt_out``, ``cooldown``, ``outside_candidates``, ``group_quota``,
-        ``group_minimum``, ``budget``, ``not_there_yet`` or ``not_enough``.
+        ``chosen``, ``held_out``, ``opt_out``, ``no_consent``, ``excluded``, ``contact_cap``, ``cooldown``,
+        ``audience_rest``, ``outside_candidates``, ``group_quota``, ``group_minimum``, ``budget``, ``not_there_yet`` or
+        ``not_enough``.
     text
         The same in a sentence.
     rank
@@ -406,13 +511,18 @@ class Explanation:
         own, the one with which most responses are expected of them.
     offers
         What each strategy of the round would bring, see `Offer`. Known for seeds and for the thousand best.
+    metric
+        What the numbers are, and what the round was decided by: ``responders`` or ``value``. A campaign by value counts
+        responders as long as all responses are worth the same.
+    name
+        What the user is called; None if that is not known.
 
     Examples
     --------
     >>> import tensorucb as tu
     >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
     >>> print(campaign.ask(k=1, exclude=["ann"]).explain("ann").text)
-    'ann' was not considered: excluded by the caller.
+    'ann' was not considered, since this user is excluded by the caller.
     """
 
     user: Id
@@ -425,6 +535,8 @@ class Explanation:
     followers: tuple[Follower, ...] = ()
     strategy: Id | None = None
     offers: tuple[Offer, ...] = ()
+    metric: str = "responders"
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -440,7 +552,7 @@ class RoundExplanation:
     >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
     >>> why = campaign.ask(k=1, exclude=["ann"]).explain()
     >>> len(why.seeds), dict(why.left_out)
-    (1, {'cooldown': 0, 'opt_out': 1, 'outside_candidates': 0})
+    (1, {'excluded': 1})
     """
 
     seeds: tuple[Explanation, ...]
@@ -457,15 +569,17 @@ class RoundExplanation:
 class Preview:
     """Who would be chosen in a round, and what would be expected of it.
 
-    A hold-out is drawn only when the round is opened. So ``seeds`` holds everybody who would be chosen, and ``reach``
-    and ``cost`` are what to expect if all of them are contacted.
+    The campaign's defaults count as in `Ask`, and the hold-out is the one that would be drawn: asking straight after
+    with the same arguments opens this very round.
 
     Attributes
     ----------
     seeds
-        Ids of the users in the order of choice, or as they were given.
+        Ids of the users to contact, in the order of choice, or as they were given; those held out are not among them.
     strategies
         For each of ``seeds`` the id of the strategy they would get; None without strategies of the catalogue.
+    held_out
+        Chosen users who would not be contacted, for measuring the lift.
     product
         The product's id, if it was given by id.
     reach
@@ -479,6 +593,18 @@ class Preview:
         What contacting them costs; None if nothing has a cost.
     explanation
         Why each of them was chosen.
+    fatigue
+        As in `Ask`.
+    deadline
+        When the round would close by itself, in unix seconds; None if never.
+    return_on_cost
+        As in `Ask`.
+    terms
+        What else the round would be opened with, by argument of ``ask``, the campaign's defaults included: hold-out,
+        rests, window …; and the campaign's ``contact_cap`` and ``contact_group``. What is not used is not there, and
+        lists of users are not.
+    proposal
+        Stands for all of this: ``ask(proposal=…)`` with the same arguments opens this round, or none.
 
     Examples
     --------
@@ -491,12 +617,30 @@ class Preview:
 
     seeds: tuple[Id, ...]
     strategies: tuple[Id, ...] | None
+    held_out: tuple[Id, ...]
     product: Id | None
     reach: Reach
     best: Reach
     difference: float
     cost: float | None
     explanation: RoundExplanation
+    fatigue: Fatigue | None
+    deadline: float | None
+    return_on_cost: Revenue | None
+    terms: Mapping[str, Any]
+    proposal: str
+
+
+def _returned(reach: Reach | None, cost: float | None) -> Revenue | None:
+    if reach is None or reach.revenue is None or not cost:
+        return None
+    revenue = reach.revenue
+    return Revenue(revenue.mean / cost, revenue.low / cost, revenue.high / cost, revenue.level)
+
+
+def named_round(round_id: str | int | Ask) -> str | int:
+    """The id or the number by which a caller names a round; an `Ask` stands for its round."""
+    return round_id.id if isinstance(round_id, Ask) else round_id
 
 
 def round_id(campaign: CampaignRecord, number: int) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tensorucb.campaign._handle import ERASING, find_campaign
 from tensorucb.campaign._ledger import LEARNED, RELEARNED
 from tensorucb.campaign._model import SNAPSHOTS
+from tensorucb.campaign._people import CopiedPreferences
 from tensorucb.campaign._webhook import WEBHOOK
 from tensorucb.checks import (
     check_path,
@@ -113,6 +114,8 @@ def copy_campaign(
     """Copy a campaign with its whole log under a new name, into the same store or another one.
 
     What the model knows is not copied: the copy learns its rounds as they are. Nor is a webhook: a copy tells nobody.
+    Opt-outs go along; in another store also those of its users who opted out of all campaigns here. A copy in the same
+    store leaves the group of campaigns with a common contact cap, where the same contacts would count twice.
 
     Examples
     --------
@@ -131,14 +134,20 @@ def copy_campaign(
         users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
         names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, ERASING, WEBHOOK))]
         blobs = {name: old.blob(record.campaign, name) for name in names}
-        told = {r.number: old.edge_responses(record.campaign, r.number) for r in rounds}
-        acted = {r.number: old.node_events(record.campaign, r.number) for r in rounds}
+        numbers = [r.number for r in rounds]
+        reasons = {at: old.explanation(record.campaign, at) for at in numbers}
+        told = {at: old.edge_responses(record.campaign, at) for at in numbers}
+        acted = {at: old.node_events(record.campaign, at) for at in numbers}
+        preferences = CopiedPreferences(old, record.campaign, users[1], other_store=to is not None)
+        left = () if to is not None else ("contact_group",)
+        settings = {name: value for name, value in record.settings.items() if name not in left}
     # Only now, so that no file is made for a campaign that does not exist.
     with opened(storage, make=False) if to is None else opened(to, make=True, name="to") as store, store.write() as new:
-        number = new.insert_campaign(new_name, record.settings, record.created).campaign
+        number = new.insert_campaign(new_name, settings, record.created).campaign
         new.add_users(number, *users)
         for blob_name, data in blobs.items():
             new.put_blob(number, blob_name, data or b"")
+        preferences.put(new, number)
         seqs = {
             event.seq: new.append_event(number, event.kind, event.round, event.payload, event.created)
             for event in events
@@ -148,6 +157,9 @@ def copy_campaign(
         for r in rounds:
             revision = seqs.get(r.revision, last)
             new.put_round(number, replace(r, revision=revision))
+            reason = reasons[r.number]
+            if reason is not None:
+                new.put_explanation(number, r.number, reason)
             new.add_edge_responses(number, r.number, told[r.number], revision)
             new.add_node_events(number, r.number, acted[r.number], revision)
 

@@ -1,4 +1,4 @@
-"""The files that a team has, found by name and read: followers, purchases, products, users, strategies.
+"""The tables that a team has: followers, purchases, products, users, strategies; as files or as frames.
 
 The network and the log of actions are read by `tensorucb.data`; tables of products, users and strategies here. Every
 reader says what it used and what it left out.
@@ -6,61 +6,92 @@ reader says what it used and what it left out.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
+from tensorucb.campaign._network import as_consent
+from tensorucb.campaign._segments import texts_of
 from tensorucb.checks import check_array, check_mapping, check_path, check_text, shown, shown_path
 from tensorucb.errors import FileFormatError, InputError, ShapeError, argument
 from tensorucb.features import TableFeatures
-from tensorucb.features._cells import as_frame
+from tensorucb.features._table import as_frame
 from tensorucb.graph._ids import WHOLE, IdIndex
-from tensorucb.tables import TEXT, read_table, suffix_of
+from tensorucb.reports import LENIENT, FileReport, LeftOut, Tolerance
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tensorucb.data import Dataset
 
-MEANINGS = {
-    "edges": ("source", "target"),
-    "actions": ("user", "item", "time"),
-    "products": ("product",),
-    "users": ("user", "cost", "group"),
-    "strategies": ("strategy", "cost"),
-}
-"""The tables of a campaign, and what their columns can mean; those of products and users that mean nothing of these
-describe them."""
+NAMES = ("edges", "actions", "products", "users", "strategies")
+"""The tables of a campaign."""
 
 Columns = Mapping[str, Mapping[str, str]]
 
-_TABLES = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
+_FRAMES = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A table of products, users or strategies: ids, the columns that describe them, costs and groups."""
+    """A table of products, users or strategies: ids, the columns that describe them, and those with a meaning."""
 
     ids: list[int | str]
     table: pl.DataFrame
+    report: FileReport
     cost: pl.Series | None = None
     group: pl.Series | None = None
+    value: pl.Series | None = None
+    consent: pl.Series | None = None
+    name: pl.Series | None = None
+
+    @property
+    def names(self) -> dict[int | str, str]:
+        """Names by id, of those that have one."""
+        texts = [] if self.name is None else texts_of(self.name.to_list())
+        return {entry: text for entry, text in zip(self.ids, texts, strict=False) if text is not None}
+
+    @property
+    def lines(self) -> list[str]:
+        """What was read, what was left out and how the rest was read, a line each."""
+        return str(self.report).split("\n")
 
 
-class Files:
-    """The files of a campaign by table, and the names of their columns.
+def given_tables(data: Any, named: Mapping[str, Any], queries: Mapping[str, str] | None) -> tuple[Any, dict[str, Any]]:
+    """The directory, if there is one, and the tables by name; those of a mapping or a database beside the others."""
+    from tensorucb.campaign._databases import is_database, read_database
 
-    ``directory`` is looked through for those that are not ``named``; ``columns`` are names by table and meaning.
+    if isinstance(data, Mapping):
+        held = check_mapping("data", data, "a mapping of tables")
+        strange = [name for name in held if name not in NAMES]
+        if strange:
+            raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(NAMES)}.", argument="data")
+    elif is_database(data):
+        wanted = [name for name in NAMES if named[name] is None]
+        held = read_database(data, wanted, queries)
+    elif queries is not None:
+        raise InputError("are for a database, and ", argument("data"), " names none.", argument="queries")
+    else:
+        return data, dict(named)
+    return None, {name: held.get(name) if table is None else table for name, table in named.items()}
+
+
+class Tables:
+    """The tables of a campaign by name, and the names of their columns.
+
+    ``directory`` is looked through for those that are not ``given``; ``columns`` are names by table and meaning.
     """
 
-    def __init__(self, directory: Any, named: Mapping[str, Any], columns: Any, id_type: str) -> None:
-        from tensorucb.data._read import ACTIONS, EDGES, files_of, plain_file
+    def __init__(
+        self, directory: Any, given: Mapping[str, Any], columns: Any, id_type: str, zone: str, tolerance: Tolerance
+    ) -> None:
+        from tensorucb.data._plain import ACTIONS, EDGES, files_of, plain_file
 
         self._folder = None if directory is None else check_path("data", directory)
         if self._folder is not None and not self._folder.is_dir():
@@ -68,114 +99,122 @@ class Files:
                 f"must be a directory with an edge list; {shown_path(self._folder)} is none.", argument="data"
             )
         self._present = {} if self._folder is None else files_of(self._folder)
-        self._columns, self._id_type = check_columns(columns), id_type
-        self._whole = named["edges"] is None and named["actions"] is None
+        self.columns = check_columns(columns)
+        self._id_type = id_type
+        self._zone = zone
+        self._tolerance = tolerance
         stems = {"edges": EDGES, "actions": ACTIONS}
-        self._paths: dict[str, Path | None] = {}
-        for table, path in named.items():
-            in_folder = () if path is not None else stems.get(table, (table,))
-            self._paths[table] = plain_file(self._present, *in_folder) if path is None else check_path(table, path)
+        self._tables = {
+            name: plain_file(self._present, *stems.get(name, (name,))) if table is None else table
+            for name, table in given.items()
+        }
 
     def dataset(self) -> Dataset:
         """The network and the log of actions."""
         from tensorucb.data._plain import META, read_plain
-        from tensorucb.data._read import read_original
 
-        found = read_original(self._present, "data") if self._whole else None
-        if found is not None:
-            return found
-        edges = self._paths["edges"]
+        edges, actions = self._tables["edges"], self._tables["actions"]
         if edges is None:
+            looked = "" if self._folder is None else f" in {shown_path(self._folder)}"
             raise InputError(
                 "a campaign needs an edge list: a file edges.csv (or followers.csv; also .tsv, .ndjson, .parquet) with "
-                f"the columns source and target{self._looked()}, or ",
+                f"the columns source and target{looked}, or ",
                 argument("edges"),
                 ".",
             )
-        meta = self._present.get(META)
-        return read_plain(edges, self._paths["actions"], meta, "data", columns=self._columns, id_type=self._id_type)
+        reading: Any = {"id_type": self._id_type, "zone": self._zone, "tolerance": self._tolerance}
+        options: Any = {"columns": self.columns, **reading}
+        return read_plain(edges, actions, self._present.get(META), "data", **options)
 
-    def _looked(self) -> str:
-        return "" if self._folder is None else f" in {shown_path(self._folder)}"
-
-    def rows(self, table: str, *, text_ids: bool = True) -> Rows | None:
+    def rows(self, name: str, *, text_ids: bool = True) -> Rows | None:
         """A table of products, users or strategies; None if there is none."""
-        path = self._paths[table]
-        return None if path is None else read_rows(path, table, self._columns.get(table, {}), text_ids=text_ids)
+        table = self._tables[name]
+        if table is None:
+            return None
+        columns = self.columns.get(name)
+        return read_rows(table, name, columns=columns, text_ids=text_ids, tolerance=self._tolerance)
 
-    def name(self, table: str) -> str:
-        """The file's name."""
-        path = self._paths[table]
-        return "" if path is None else path.name
+    def title(self, name: str) -> str:
+        """The file's name, or the table's."""
+        table = self._tables[name]
+        return os.path.basename(table) if isinstance(table, str | os.PathLike) else name
 
 
 def check_columns(columns: Any) -> dict[str, dict[str, str]]:
     """Names of columns by table and meaning, checked."""
-    found: dict[str, dict[str, str]] = {}
-    for table, names in ({} if columns is None else check_mapping("columns", columns, "a mapping of tables")).items():
-        if table not in MEANINGS:
-            raise InputError(f"names the table {shown(table)}; there are {', '.join(MEANINGS)}.", argument="columns")
-        found[table] = check_mapping(f"columns[{table!r}]", names, "a mapping of meanings to names of columns")
-        for meaning, name in found[table].items():
-            if meaning not in MEANINGS[table]:
-                raise InputError(
-                    f"of {table} gives a name to {shown(meaning)}; it may do so for "
-                    f"{', '.join(MEANINGS[table])}. Other columns describe the rows and need no meaning.",
-                    argument="columns",
-                )
-            check_text(f"columns[{table!r}][{meaning!r}]", name)
-    return found
+    from tensorucb.tables import TABLES, check_names
+
+    given = {} if columns is None else check_mapping("columns", columns, "a mapping of tables")
+    strange = [table for table in given if table not in NAMES]
+    if strange:
+        raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(NAMES)}.", argument="columns")
+    return {
+        table: check_names(f"columns[{table!r}]", names, [field.name for field in TABLES[table]])
+        for table, names in given.items()
+    }
 
 
-def read_rows(path: Path, table: str, columns: Mapping[str, str], *, text_ids: bool = True) -> Rows:
-    """The rows of a file of products, users or strategies.
+def with_consent(columns: Any, consent: str | None) -> dict[str, dict[str, str]]:
+    """Names of columns by table and meaning, with the column of users that is consent."""
+    named = check_columns(columns)
+    if consent is not None:
+        named["users"] = {**named.get("users", {}), "consent": check_text("consent", consent)}
+    return named
 
-    ``columns`` are names by meaning. Ids of a text file are numbers if all of them are written as numbers: 007 is not
-    how 7 is written. Without ``text_ids`` they are what the file's reader makes of them.
+
+def read_rows(
+    source: Any,
+    table: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    usually: Mapping[str, str] | None = None,
+    text_ids: bool = True,
+    tolerance: Tolerance = LENIENT,
+) -> Rows:
+    """The rows of a table of products, users or strategies.
+
+    ``columns`` and ``usually`` are names by meaning, as `tensorucb.tables.read` takes them. Ids of a text file are
+    numbers if all of them are written as numbers: 007 is not how 7 is written. Without ``text_ids``
+    they are numbers wherever they can be.
     """
     import polars as pl
 
-    from tensorucb.data._plain import find_columns, header_of
+    from tensorucb.tables import TABLES, is_text, read
 
-    key, *others = MEANINGS[table]
-    text = suffix_of(path) in TEXT
-    frame = None if text else read_table(path)
-    header = header_of(path) if frame is None else frame.columns
-    wanted = [key, *(name for name in others if name in columns or name in header)]
-    names = find_columns(path.name, header, wanted, columns)
-    if frame is None:
-        frame = read_table(path, types={names[key]: pl.String} if text_ids else None)
-    column = frame[names[key]]
-    empty = column.is_null() if column.dtype != pl.String else (column.is_null() | (column == ""))
-    if empty.any():
-        raise FileFormatError(
-            f"{path.name} has no {key} in {int(empty.sum()):,} rows, the first of them row "
-            f"{1 + (empty.arg_max() or 0)} (counted from 1, without the header). Remove these rows, or give each an id."
-        )
-    twice = column.filter(column.is_duplicated())
-    if len(twice):
-        raise FileFormatError(f"{path.name} names the {key} {shown(twice[0])} more than once. Leave one row for each.")
-    ids = column.to_list()
+    key, *others = TABLES[table]
+    text = isinstance(source, str | os.PathLike) and is_text(source)
+    fields = [key._replace(kind="text" if text and text_ids else "id"), *others]
+    found = read(table, source, fields, columns=columns, usually=usually, part_of=table, others=True)
+    frame = found.frame
+    first = frame[key.name].is_first_distinct()
+    twice = frame.filter(~first)
+    again = LeftOut.of_lines(
+        f"a {key.name} that came before", twice["line"], malformed=True, example=twice[key.name].cast(str).__getitem__
+    )
+    report = found.report.without(again)
+    report.check(tolerance)
+    frame = frame.filter(first)
+    ids = frame[key.name].to_list()
     if text and text_ids and all(re.fullmatch(WHOLE, value) for value in ids):
         ids = [int(value) for value in ids]
-    return Rows(
-        ids,
-        frame.drop(list(names.values())),
-        frame[names["cost"]] if "cost" in names else None,
-        frame[names["group"]] if "group" in names else None,
+    described = found.others.filter(first) if found.others.width else found.others
+    cost, group, value, consent, title = (
+        frame[name].alias(found.names[name]) if name in found.names else None
+        for name in ("cost", "group", "value", "consent", "name")
     )
+    if table == "products" and title is not None:
+        # What a product is called says what it is; what a person is called does not.
+        known = {column.name: column for column in (*described.get_columns(), title)}
+        described = pl.DataFrame([known[name] for name in found.columns if name in known])
+    return Rows(ids, described, report, cost, group, value, consent, title)
 
 
 def costs_of(file: str, column: pl.Series) -> F64:
-    """A column of costs; an empty cell costs as much as the average one."""
-    if not column.dtype.is_numeric():
-        raise FileFormatError(
-            f"{file}: column {column.name} must hold costs as numbers; it holds text such as "
-            f"{shown(next(iter(column.drop_nulls().to_list()), ''))}."
-        )
-    known = column.drop_nulls()
-    filled = column.cast(float).fill_null(float(known.cast(float).mean() or 0.0) if len(known) else 0.0)  # type: ignore[arg-type]
-    return check_array(f"{file}: column {column.name}", filled.to_numpy(), (len(column),), low=0.0)
+    """A column of costs or of values; an empty cell counts as much as the average one."""
+    numbers = column.to_numpy().astype(np.float64)
+    there = np.isfinite(numbers)
+    filled = np.where(there, numbers, numbers[there].mean() if there.any() else 0.0)
+    return check_array(f"{file}: column {column.name}", filled, (len(column),), low=0.0)
 
 
 def groups_of(column: pl.Series) -> NDArray[Any]:
@@ -183,6 +222,40 @@ def groups_of(column: pl.Series) -> NDArray[Any]:
     if column.dtype.is_integer() and not column.null_count():
         return column.to_numpy()
     return np.array(["none" if label is None else str(label) for label in column.to_list()])
+
+
+def features_of_strategies(rows: Rows, file: str) -> tuple[F64, list[str]]:
+    """Features of strategies and the columns they come from; without columns of numbers each is a kind of its own."""
+    numeric = [name for name in rows.table.columns if rows.table[name].dtype.is_numeric()]
+    features = rows.table.select(numeric).to_numpy().astype(np.float64) if numeric else np.eye(len(rows.ids))
+    if not np.isfinite(features).all():
+        raise FileFormatError(f"{file} has empty cells among its numbers. Fill them: they are a strategy's features.")
+    return features, numeric
+
+
+def consent_of(file: str, column: pl.Series) -> NDArray[np.bool_]:
+    """A column that says who consented; an empty cell is a no."""
+    return as_consent(f"{file}: column {column.name}", column.to_list())
+
+
+def consent_column(settings: Mapping[str, Any]) -> str | None:
+    """The column of a campaign's table of users that is consent; None if there is none."""
+    name: str | None = settings.get("columns", {}).get("users", {}).get("consent", "consent")
+    return name if settings.get("consent") else None
+
+
+def name_column(settings: Mapping[str, Any], table: str) -> str:
+    """The column of a campaign's table of products or users that says what they are called."""
+    return str(settings.get("columns", {}).get(table, {}).get("name", "name"))
+
+
+def without_column(table: Any, name: str, ids: NDArray[Any]) -> tuple[Any, pl.Series | None]:
+    """A table of users without one of its columns, and that column in the order of ``ids``; None if it is not there."""
+    frame = as_frame("the table of users", with_index(table, "user"))
+    if name not in frame.columns:
+        return table, None
+    whose = [column for column in ("user", "id") if column in frame.columns]
+    return frame.drop(name), in_order("user", frame.select([*whose, name]), ids)[name]
 
 
 def places_of(known: NDArray[Any], ids: Sequence[Any] | pl.Series) -> I64:
@@ -202,7 +275,15 @@ def places_of(known: NDArray[Any], ids: Sequence[Any] | pl.Series) -> I64:
 def is_table(value: Any) -> bool:
     """Whether features came as a table of columns: polars, pandas or Arrow."""
     kind = type(value)
-    return kind.__module__.split(".")[0] in ("polars", "pandas", "pyarrow") and kind.__name__ in _TABLES
+    return kind.__module__.split(".")[0] in ("polars", "pandas", "pyarrow") and kind.__name__ in _FRAMES
+
+
+def ids_of(users: Any, columns: Mapping[str, str] | None = None) -> Any:
+    """The ids in a table of users, which may be a file; whatever else comes is ids already."""
+    from tensorucb.tables import has_table_suffix, listed_users
+
+    is_file = isinstance(users, os.PathLike) or (isinstance(users, str) and has_table_suffix(users))
+    return listed_users("users", users, columns) if is_file or is_table(users) else users
 
 
 def in_order(what: str, table: Any, ids: NDArray[Any], features: TableFeatures | None = None) -> pl.DataFrame:
@@ -211,10 +292,7 @@ def in_order(what: str, table: Any, ids: NDArray[Any], features: TableFeatures |
     That column is called as ``what`` says (``user`` or ``product``), or ``id``; columns that ``features`` knows are
     none. Without it, rows are taken to be in this order, and there must be as many.
     """
-    index = getattr(getattr(table, "index", None), "name", None)  # of pandas
-    if index in (what, "id") and index not in table.columns:
-        table = table.reset_index()
-    frame = as_frame(f"the table of {what}s", table)
+    frame = as_frame(f"the table of {what}s", with_index(table, what))
     described = set() if features is None else {*(column.name for column in features.columns), *features.left_out}
     named = [name for name in (what, "id") if name in frame.columns and name not in described]
     if len(named) > 1:
@@ -227,6 +305,12 @@ def in_order(what: str, table: Any, ids: NDArray[Any], features: TableFeatures |
             "that names them. Add it, or give one row for each, in the order of the ids."
         )
     return frame
+
+
+def with_index(table: Any, what: str) -> Any:
+    """A table with the index of pandas as a column, if that names the rows."""
+    index = getattr(getattr(table, "index", None), "name", None)
+    return table.reset_index() if index in (what, "id") and index not in table.columns else table
 
 
 def order_of(what: str, column: pl.Series, ids: NDArray[Any]) -> I64:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,14 +14,24 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._responses import UNKNOWN, Batch, Part, Resolved, read_responses, resolve, text_places, written
+from tensorucb.campaign._responses import (
+    Batch,
+    Part,
+    Resolved,
+    check_sound,
+    read_responses,
+    resolve,
+    text_places,
+)
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
-from tensorucb.checks import check_choice, shown
+from tensorucb.checks import shown
 from tensorucb.errors import InputError, StateError, call
+from tensorucb.reports import FileReport, LeftOut, Tolerance
 from tensorucb.store._protocol import EdgeResponses, NodeEvents
 
 _Content = tuple[int, str, int, int | None, float | None, float | None]
+_Key = int | tuple[int, float]  # an edge's number, or who acted when
 _LOGGED = 1000
 _LISTED = 10_000  # contradictions in a report; a wrong file can hold as many as rows
 
@@ -35,11 +45,12 @@ class Contradiction:
     Attributes
     ----------
     row
-        Where it stood in what was told: rows count from 1, without a header.
+        Where it stood in what was told: the line of a text file, or the row, counted from 1.
     source, target
         The edge's ids (``target`` is None for a node event).
     kept, told
-        The outcome that stands and the one that came; where an event id was used twice, both contents.
+        The outcome that stands and the one that came, or the two amounts if the outcomes agree; where an event id was
+        used twice, both contents.
     event_id
         The event id used twice, if that is the contradiction.
 
@@ -68,7 +79,7 @@ class TellReport:
     Attributes
     ----------
     accepted
-        Rows that were new, and are durable now.
+        Rows that were new, or brought the amount of a response that had none; they are durable now.
     duplicates
         Rows that were there already and changed nothing.
     contradictions
@@ -79,7 +90,12 @@ class TellReport:
         How many of the accepted node events happened before the contact or after the window, and so count for nothing.
         Many of them mean that times are not in seconds, or in another zone.
     unknown
-        Rows that name a user or an edge that is not in the network, left out with ``unknown="skip"``.
+        Rows that name a user or an edge that is not in the network; they are left out.
+    left_out
+        All rows that were not used, by reason, with the first lines of each: malformed ones, strangers, and those that
+        were told before.
+    remarks
+        How the table was read where that is not plain.
 
     Examples
     --------
@@ -87,9 +103,11 @@ class TellReport:
     >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
     >>> ask = campaign.ask(k=1)
     >>> rows = {"buyer": ["bob", "a guest"], "timestamp": [ask.opened + 60, ask.opened + 70]}
-    >>> report = campaign.tell(ask.id, rows, unknown="skip", columns={"user": "buyer"})
+    >>> report = campaign.tell(ask.id, rows, columns={"user": "buyer"})
     >>> report.accepted, report.unknown
     (1, 1)
+    >>> print(report.left_out[0])
+    1 left out: a user who is not in the network (line 2: 'a guest')
     """
 
     accepted: int
@@ -98,9 +116,12 @@ class TellReport:
     late: int = 0
     outside_window: int = 0
     unknown: int = 0
+    left_out: tuple[LeftOut, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        counts = {name: value if isinstance(value, int) else len(value) for name, value in vars(self).items()}
+        told = {name: value for name, value in vars(self).items() if name not in ("left_out", "remarks")}
+        counts = {name: value if isinstance(value, int) else len(value) for name, value in told.items()}
         return f"{type(self).__name__}({', '.join(f'{name}={count}' for name, count in counts.items())})"
 
 
@@ -111,15 +132,19 @@ class _Sorting:
     network: Network
     record: Round
     known: dict[str, _Content]
-    duplicates: int = 0
+    lines: I64
+    repeated: list[int] = field(default_factory=list)
     clashes: int = 0
     contradictions: list[Contradiction] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
+    refused: set[int] = field(default_factory=set)  # rows of the batch that disagree with what is there
+    settled: set[int] = field(default_factory=set)  # repeated rows whose amount is new, or another one
 
     def clash(self, row: int, ids: tuple[Any, Any], kept: Any, told: Any, users: list[int], event: str | None) -> None:
         self.clashes += 1
+        self.refused.add(row)
         if len(self.contradictions) < _LISTED:
-            self.contradictions.append(Contradiction(row + 1, *ids, kept, told, event))
+            self.contradictions.append(Contradiction(int(self.lines[row]), *ids, kept, told, event))
         if len(self.items) == _LOGGED:
             return
         # The log names no ids, so that forgetting a user needs to look at rows alone.
@@ -128,15 +153,15 @@ class _Sorting:
         self.items.append({"users": users, "kept": kept, "told": told})
 
 
-def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, columns: Any) -> TellReport:
+def tell(handle: Handle, round_id: str | int, responses: Any, tolerance: Tolerance, columns: Any) -> TellReport:
     """Store responses of a round, durably; see `Campaign.tell`."""
-    check_choice("unknown", unknown, UNKNOWN)
     with handle.read() as view:
-        batch = read_responses(responses, strings=view.network.strings, columns=columns)
+        batch = read_responses(
+            responses, strings=view.network.strings, settings=handle.record.settings, columns=columns
+        )
         # All that needs no lock is done before others have to wait.
-        _check_product(view.round(round_id), batch)
-        found = resolve(view.network, batch, unknown)
-        check_contacted(view.network, view.round(round_id), found)
+        batch = _of_its_product(view.round(round_id), batch)
+        found, read = _usable(view.network, view.round(round_id), batch, tolerance)
     now = handle.clock()
     with handle.write(now) as view:
         network, record = view.network, view.round(round_id)
@@ -146,76 +171,112 @@ def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, colu
             advice = "Use ", call("import_history"), " for more of it."
             raise StateError(f"round {round_id} is imported history.", advice=advice)
         if network.revision != found.revision:
-            found = resolve(network, batch, unknown)
-            check_contacted(network, record, found)
+            found, read = _usable(network, record, batch, tolerance)
         told = view.told(record.number)
-        report, seq, new = store(view, record, found, told, now)
-    # Durable by now. On the next call the log says whether anybody else has told this round something since.
-    told = told.plus(new.numbers, new.edges.outcomes, new.users, new.nodes.times)
-    loads, last = view.ledger.told_tag(record.number)
-    handle.last_told = (record.number, (loads, seq or last), told)
+        report, seq, new = store(view, record, batch, found, told, now)
+    edges, nodes = new.edges, new.nodes
+    told = told.plus(new.numbers, edges.outcomes, edges.amounts, new.users, nodes.times, nodes.amounts)
+    if report.accepted == new.numbers.size + new.users.size:  # otherwise older rows have got amounts
+        handle.remember(view, record.number, seq, told)
     counts = report.accepted, report.duplicates
     _log.info("campaign %r: round %d told, %d new, %d known", handle.record.name, record.number, *counts)
-    return replace(report, unknown=found.unknown)
+    left_out = (*read.left_out, *report.left_out)
+    return replace(report, unknown=found.unknown, left_out=left_out, remarks=batch.remarks)
 
 
-def _check_product(record: Round, batch: Batch) -> None:
-    """Refuse rows that say that they are about another product than the round."""
+def _usable(network: Network, record: Round, batch: Batch, tolerance: Tolerance) -> tuple[Resolved, FileReport]:
+    """The rows that can be used for a round; an error if too many cannot."""
+    resolved = resolve(network, batch)
+    found, others = contacted_only(network, record, batch, resolved)
+    return found, check_sound(batch, resolved, tolerance, others)
+
+
+def _of_its_product(record: Round, batch: Batch) -> Batch:
+    """The rows that are about a round's product, or do not say; an error if all are about others."""
     own = record.product
     if own is None or "product" not in batch.extra or not batch.length:
-        return
-    products = written("product", batch.extra["product"])
-    others = np.flatnonzero((text_places(products, [str(own)]) < 0) & products.is_not_null().to_numpy())
-    if others.size:
+        return batch
+    products = batch.extra["product"]
+    other = (text_places(products, [str(own)]) < 0) & products.is_not_null().to_numpy()
+    others = np.flatnonzero(other)
+    if others.size == batch.length:
         raise InputError(
-            f"{others.size:,} of {batch.length:,} rows are of another product than round {record.number}, which is "
-            f"about {shown(own)}; the first is row {others[0] + 1}, {shown(products[int(others[0])])}. Nothing was "
-            "stored. Tell them without naming a round: each row then finds the rounds of its product."
+            f"all {others.size:,} rows are of another product than round {record.number}, which is about {shown(own)}; "
+            f"the first is line {batch.lines[others[0]]}, {shown(products[int(others[0])])}. Nothing was stored. "
+            "Tell them without naming a round: each row then finds the rounds of its product."
         )
+    left_out = LeftOut.of_lines(
+        f"of another product than {shown(own)}", batch.lines[others], example=lambda at: str(products[int(others[at])])
+    )
+    edges, nodes = (part.take(np.flatnonzero(~other[part.rows])) for part in (batch.edges, batch.nodes))
+    return replace(batch, edges=edges, nodes=nodes, report=batch.report.without(left_out))
 
 
-def check_contacted(network: Network, record: Round, found: Resolved) -> None:
-    """Refuse responses to somebody who was not contacted in this round."""
+def contacted_only(network: Network, record: Round, batch: Batch, found: Resolved) -> tuple[Resolved, LeftOut]:
+    """Responses to those who were contacted in a round, and the others."""
     contacted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
     contacted[record.contacted] = True
-    others = np.flatnonzero(~contacted[found.sources])
-    if others.size:
-        source = network.graph.ids[found.sources[others[0]]].item()
-        raise InputError(
-            f"row {found.edges.rows[others[0]] + 1}: source {source!r} was not contacted in round {record.id} "
-            f"({others.size:,} such rows). Remove them, or tell them to the round in which they were."
-        )
+    held = contacted[found.sources]
+    others = np.flatnonzero(~held)
+    ids = network.graph.ids[found.sources[others]]
+    left_out = LeftOut.of_lines(
+        f"a source that was not contacted in round {record.number}",
+        batch.lines[found.edges.rows[others]],
+        malformed=True,
+        example=lambda at: str(ids[at].item()),
+    )
+    if not others.size:
+        return found, left_out
+    kept = found.take(np.flatnonzero(held), np.arange(found.users.size))
+    return replace(kept, strangers=found.strangers), left_out
 
 
-def store(view: View, record: Round, found: Resolved, told: Told, now: float) -> tuple[TellReport, int, Resolved]:
+def store(
+    view: View, record: Round, batch: Batch, found: Resolved, told: Told, now: float
+) -> tuple[TellReport, int, Resolved]:
     """Sort the rows, append those that are new to the round, and log it; ``told`` is what it was told before.
 
     Returns the report, the number of the event (0 if nothing is new), and the rows that are new.
     """
     session = view.session
+    found = found.since(record.opened)
     wanted = {e for e in (*found.edges.event_ids, *found.nodes.event_ids) if e is not None}
     known = session.known_event_ids(view.number, sorted(wanted)) if wanted else {}
-    sorting = _Sorting(view.network, record, known)
+    sorting = _Sorting(view.network, record, known, batch.lines)
     new = found.take(_new_edges(sorting, found, told), _new_nodes(sorting, found, told))
-    accepted = new.numbers.size + new.users.size
+    new, filled = _amounts(sorting, found, told, new)
+    accepted = new.numbers.size + new.users.size + len(filled)
+    priced = len(filled) + int(np.isfinite(new.edges.amounts).sum() + np.isfinite(new.nodes.amounts).sum())
     late, seq = accepted if record.status == "closed" else 0, 0
     if accepted:
         counts = {"id": record.id, "edges": new.numbers.size, "nodes": new.users.size, "late": late}
-        seq = view.append("told", record.number, counts, now)
+        seq = view.append("told", record.number, {**counts, "amounts": priced} if priced else counts, now)
     if new.numbers.size:
-        edges = EdgeResponses(new.sources, new.targets, new.edges.outcomes, new.edges.times, new.edges.event_ids)
-        session.add_edge_responses(view.number, record.number, edges, seq)
+        columns = new.edges.outcomes, new.edges.times, new.edges.event_ids, new.edges.amounts
+        session.add_edge_responses(view.number, record.number, EdgeResponses(new.sources, new.targets, *columns), seq)
     if new.users.size:
-        nodes = NodeEvents(new.users, new.nodes.times, new.nodes.event_ids)
+        nodes = NodeEvents(new.users, new.nodes.times, new.nodes.event_ids, new.nodes.amounts)
         session.add_node_events(view.number, record.number, nodes, seq)
+    if filled:
+        graph = view.network.graph
+        ends = {key: (int(graph.sources[key]), int(graph.targets[key])) for key in filled if isinstance(key, int)}
+        by_edge = {ends[key]: amount for key, amount in filled.items() if isinstance(key, int)}
+        by_node = {key: amount for key, amount in filled.items() if not isinstance(key, int)}
+        session.fill_amounts(view.number, record.number, by_edge, by_node)
     if late:
         # With more to learn from, a round that could not be learned is tried again.
-        view.put_round(replace(record, revision=seq, quarantined=None))
+        record = replace(record, revision=seq, quarantined=None)
+    if late or priced:
+        view.put_round(replace(record, priced=record.priced or priced > 0))
     if sorting.clashes:
         clashes = {"id": record.id, "count": sorting.clashes, "items": sorting.items}
         view.append("contradiction", record.number, clashes, now)
     outside = int(np.count_nonzero(~record.in_window(new.nodes.times)))
-    return TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside), seq, new
+    repeated = [row for row in sorting.repeated if row not in sorting.settled]
+    again = LeftOut.of_lines("told before", batch.lines[np.array(repeated, dtype=np.int64)])
+    left_out = (again,) if again.count else ()
+    report = TellReport(accepted, again.count, tuple(sorting.contradictions), late, outside, left_out=left_out)
+    return report, seq, new
 
 
 def _by_event_id(sorting: _Sorting, batch: Part, kind: str, *columns: Iterable[Any]) -> NDArray[np.bool_]:
@@ -231,7 +292,7 @@ def _by_event_id(sorting: _Sorting, batch: Part, kind: str, *columns: Iterable[A
             continue
         fresh[i] = False
         if before == content:
-            sorting.duplicates += 1
+            sorting.repeated.append(int(batch.rows[i]))
             continue
         users = sorted({int(value) for ends in (before[2:4], content[2:4]) for value in ends if value is not None})
         kept, told = (_described(network, found) for found in (before, content))
@@ -270,7 +331,7 @@ def _new_edges(sorting: _Sorting, found: Resolved, told: Told) -> I64:
     first[index] = True
     first &= before < 0
     differs = outcomes != standing
-    sorting.duplicates += int(np.count_nonzero(~first & ~differs))
+    sorting.repeated += batch.rows[at[~first & ~differs]].tolist()
     for i in np.flatnonzero(~first & differs).tolist():
         row = int(at[i])
         ends, pair = (ids[s[row]].item(), ids[t[row]].item()), [int(s[row]), int(t[row])]
@@ -288,8 +349,55 @@ def _new_nodes(sorting: _Sorting, found: Resolved, told: Told) -> I64:
     new, here = [], set[tuple[int, float]]()
     moments = zip(users[at].tolist(), batch.times[at].tolist(), strict=True)
     for i, moment in zip(at.tolist(), moments, strict=True):
-        if moment not in told.actions and moment not in here:
+        if moment in told.actions or moment in here:
+            sorting.repeated.append(int(batch.rows[i]))
+        else:
             new.append(i)
         here.add(moment)
-    sorting.duplicates += at.size - len(new)
     return np.array(new, dtype=np.int64)
+
+
+def _amounts(sorting: _Sorting, found: Resolved, told: Told, new: Resolved) -> tuple[Resolved, dict[_Key, float]]:
+    """The new rows with their amounts, and the amounts of older responses that had none.
+
+    The first amount of a response stands, whichever row brought it; another one is a contradiction.
+    """
+    filled: dict[_Key, float] = {}
+    if not (np.isfinite(found.edges.amounts).any() or np.isfinite(found.nodes.amounts).any()):
+        return new, filled
+    by_edge: dict[_Key, float] = dict(zip(told.edges.tolist(), told.edge_amounts.tolist(), strict=True))
+    ends = list(zip(found.sources.tolist(), found.targets.tolist(), strict=True))
+    edges = _settled(sorting, found.edges, found.numbers.tolist(), ends, by_edge, filled)
+    moments = list(zip(found.users.tolist(), found.nodes.times.tolist(), strict=True))
+    people = [(user, None) for user in found.users.tolist()]
+    nodes = _settled(sorting, found.nodes, moments, people, dict(told.actions), filled)
+    of_edges = np.array([edges[number] for number in new.numbers.tolist()])
+    of_nodes = np.array([nodes[key] for key in zip(new.users.tolist(), new.nodes.times.tolist(), strict=True)])
+    with_amounts = replace(new.edges, amounts=of_edges), replace(new.nodes, amounts=of_nodes)
+    return replace(new, edges=with_amounts[0], nodes=with_amounts[1]), filled
+
+
+def _settled(
+    sorting: _Sorting,
+    part: Part,
+    keys: Sequence[_Key],
+    ends: Sequence[tuple[int, int | None]],
+    before: dict[_Key, float],
+    filled: dict[_Key, float],
+) -> dict[_Key, float]:
+    """The amount of each response, by its key; ``before`` are those told earlier, ``filled`` gets what they lacked."""
+    amounts = dict(before)
+    for row, key, users, amount in zip(part.rows.tolist(), keys, ends, part.amounts.tolist(), strict=True):
+        standing = amounts.setdefault(key, math.nan)
+        if math.isnan(amount) or row in sorting.refused or standing == amount:
+            continue
+        if math.isnan(standing):
+            amounts[key] = amount
+            if key in before:
+                filled[key] = amount
+                sorting.settled.add(row)
+            continue
+        names = _name(sorting.network, users[0]), _name(sorting.network, users[1])
+        sorting.clash(row, names, standing, amount, [user for user in users if user is not None], None)
+        sorting.settled.add(row)
+    return amounts

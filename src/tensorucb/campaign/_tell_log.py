@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,18 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._responses import UNKNOWN, Batch, Resolved, read_responses, resolve, text_places, written
+from tensorucb.campaign._responses import (
+    Batch,
+    Resolved,
+    check_sound,
+    read_responses,
+    resolve,
+    text_places,
+)
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._tell import TellReport, check_contacted, store
-from tensorucb.checks import check_choice
+from tensorucb.campaign._tell import TellReport, contacted_only, store
 from tensorucb.errors import InputError, argument
+from tensorucb.reports import FileReport, LeftOut, Tolerance
 
 _log = logging.getLogger("tensorucb.campaign")
 _NO_NAME, _NO_ROUND = -1, -2
@@ -50,12 +57,13 @@ class TellLogReport(TellReport):
     rounds: Mapping[str, TellReport] = field(default_factory=dict)
 
 
-def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> TellLogReport:
+def tell_log(handle: Handle, responses: Any, tolerance: Tolerance, columns: Any) -> TellLogReport:
     """Store the rows of a log that belong to rounds, in one transaction; see `Campaign.tell_log`."""
-    check_choice("unknown", unknown, UNKNOWN)
     now = handle.clock()
     with handle.read() as view:
-        batch = read_responses(responses, strings=view.network.strings, columns=columns)
+        batch = read_responses(
+            responses, strings=view.network.strings, settings=handle.record.settings, columns=columns
+        )
         by_product = "product" in batch.extra and not batch.edges.rows.size
         if batch.length and "round" not in batch.extra and not by_product:
             raise InputError(
@@ -67,14 +75,15 @@ def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> Tell
                 ),
             )
         # All that needs no lock is done before others have to wait.
-        seen, (rounds, strangers, other) = view.ledger.seq, _by_round(view, batch, unknown)
+        seen = view.ledger.seq
+        belonging = _by_round(view, batch, tolerance)
     with handle.write(now) as view:
         if view.ledger.seq != seen:
-            rounds, strangers, other = _by_round(view, batch, unknown)
+            belonging = _by_round(view, batch, tolerance)
         reports = {}
-        for round_id, found in rounds:
+        for round_id, found in belonging.rounds:
             record = view.round(round_id)
-            reports[round_id], *_ = store(view, record, found, view.told(record.number), now)
+            reports[round_id], *_ = store(view, record, batch, found, view.told(record.number), now)
     each = list(reports.values())
     report = TellLogReport(
         accepted=sum(report.accepted for report in each),
@@ -82,16 +91,27 @@ def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> Tell
         contradictions=tuple(clash for report in each for clash in report.contradictions),
         late=sum(report.late for report in each),
         outside_window=sum(report.outside_window for report in each),
-        unknown=strangers,
-        other=other,
+        unknown=belonging.unknown,
+        left_out=(*belonging.report.left_out, *(entry for report in each for entry in report.left_out)),
+        remarks=batch.remarks,
+        other=belonging.other,
         rounds=reports,
     )
     _log.info("campaign %r: %d rounds told, %d new", handle.record.name, len(reports), report.accepted)
     return report
 
 
-def _by_round(view: View, batch: Batch, unknown: str) -> tuple[list[tuple[str, Resolved]], int, int]:
-    """The rows of each round, by its id, and how many name strangers or belong to no round.
+class _Belonging(NamedTuple):
+    """The rows of each round, by its id, how many name strangers or belong to no round, and what is left out."""
+
+    rounds: list[tuple[str, Resolved]]
+    unknown: int
+    other: int
+    report: FileReport
+
+
+def _by_round(view: View, batch: Batch, tolerance: Tolerance) -> _Belonging:
+    """The rows that belong to rounds; an error if too many cannot be used.
 
     Only rows that have a round must name known users: a log has rows of all kinds.
     """
@@ -103,7 +123,7 @@ def _by_round(view: View, batch: Batch, unknown: str) -> tuple[list[tuple[str, R
     for rows in bought.values():
         claimed[rows] = True
     edges, nodes = (np.flatnonzero(claimed[part.rows]) for part in (batch.edges, batch.nodes))
-    found = resolve(network, replace(batch, edges=batch.edges.take(edges), nodes=batch.nodes.take(nodes)), unknown)
+    found = resolve(network, replace(batch, edges=batch.edges.take(edges), nodes=batch.nodes.take(nodes)))
     # Where each row of the log stands among those found.
     edge_at, node_at = np.full((2, batch.length), -1, dtype=np.int64)
     edge_at[found.edges.rows], node_at[found.nodes.rows] = np.arange(found.numbers.size), np.arange(found.users.size)
@@ -121,11 +141,15 @@ def _by_round(view: View, batch: Batch, unknown: str) -> tuple[list[tuple[str, R
         if chosen[0].size or chosen[1].size:
             places.append((record, chosen))
     found = _without_shared_ids(found, used)
-    parts = [(record, found.take(*chosen)) for record, chosen in places]
-    for record, part in parts:
-        check_contacted(network, record, part)
+    parts: list[tuple[str, Resolved]] = []
+    others: list[LeftOut] = []
+    for record, chosen in places:
+        part, strays = contacted_only(network, record, batch, found.take(*chosen))
+        parts.append((record.id, part))
+        others.append(strays)
+    report = check_sound(batch, found, tolerance, *others)
     other = batch.length - found.unknown - int(np.count_nonzero(used))
-    return [(record.id, part) for record, part in parts], found.unknown, other
+    return _Belonging(parts, found.unknown, other, report)
 
 
 def _known(place: I64, rows: I64) -> I64:
@@ -138,15 +162,15 @@ def _named(batch: Batch, rounds: Sequence[Round]) -> I64:
     """For each row the place of the round that it names."""
     if "round" not in batch.extra:
         return np.full(batch.length, _NO_NAME, dtype=np.int64)
-    names = written("round", batch.extra["round"])
+    names = batch.extra["round"]
     texts = [text for record in rounds for text in (record.id, str(record.number))]
     found = text_places(names, texts)
     named = np.where(found >= 0, found // 2, np.where(names.is_null().to_numpy(), _NO_NAME, _NO_ROUND))
     lost = np.flatnonzero(named[batch.edges.rows] == _NO_NAME)
     if lost.size:
         raise InputError(
-            f"row {batch.edges.rows[lost[0]] + 1} tells an outcome by edge and names no round ({lost.size:,} such "
-            "rows). Fill in the field 'round'; only rows with user and time find their rounds by the product."
+            f"line {batch.lines[batch.edges.rows[lost[0]]]} tells an outcome by edge and names no round ({lost.size:,} "
+            "such rows). Fill in the field 'round'; only rows with user and time find their rounds by the product."
         )
     return named
 
@@ -157,19 +181,23 @@ def _bought(batch: Batch, rounds: Sequence[Round], free: I64) -> Iterator[tuple[
         return
     texts = [None if (name := record.product) is None else str(name) for record in rounds]
     code = {text: place for place, text in enumerate(sorted({text for text in texts if text is not None}))}
-    codes = text_places(written("product", batch.extra["product"]), list(code))[batch.nodes.rows[free]]
+    codes = text_places(batch.extra["product"], list(code))[batch.nodes.rows[free]]
     free, codes = free[codes >= 0], codes[codes >= 0]
     order = np.lexsort((batch.nodes.times[free], codes))
     rows, times, codes = batch.nodes.rows[free][order], batch.nodes.times[free][order], codes[order]
+    until = batch.nodes.until[free][order]
+    longest = float((until - times).max(initial=0.0))
     for at, (record, text) in enumerate(zip(rounds, texts, strict=True)):
         if text is None:
             continue
         start, stop = np.searchsorted(codes, [code[text], code[text] + 1]).tolist()
         last = np.inf if record.window is None else record.opened + record.window
-        first = start + int(np.searchsorted(times[start:stop], record.opened, side="left"))
+        # A date alone begins before the contact on its day.
+        first = start + int(np.searchsorted(times[start:stop], record.opened - longest, side="left"))
         stop = start + int(np.searchsorted(times[start:stop], last, side="right"))
-        if first < stop:
-            yield at, rows[first:stop]
+        inside = rows[first:stop][until[first:stop] >= record.opened]
+        if inside.size:
+            yield at, inside
 
 
 def _counting(network: Network, record: Round) -> NDArray[np.bool_]:

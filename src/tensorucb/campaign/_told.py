@@ -23,11 +23,14 @@ class Told:
     """What a round has been told so far; it never changes. Numbers and rows are of one revision of the network.
 
     ``edges`` and ``outcomes`` hold each edge of which an outcome was told, once; ``users`` and ``times`` say who acted
-    (by graph row) and when.
+    (by graph row) and when. ``edge_amounts`` and ``amounts`` are what these responses were worth, NaN if not told.
     """
 
-    def __init__(self, edges: I64, outcomes: F64, users: I64, times: F64, n_edges: int) -> None:
-        self.edges, self.outcomes, self.users, self.times = edges, outcomes, users, times
+    def __init__(
+        self, edges: I64, outcomes: F64, edge_amounts: F64, users: I64, times: F64, amounts: F64, n_edges: int
+    ) -> None:
+        self.edges, self.outcomes, self.edge_amounts = edges, outcomes, edge_amounts
+        self.users, self.times, self.amounts = users, times, amounts
         self._n_edges = n_edges
 
     @classmethod
@@ -40,7 +43,8 @@ class Told:
     def of(cls, told: EdgeResponses, acted: NodeEvents, network: Network) -> Told:
         """The same of stored rows."""
         edges = network.graph.edge_between(told.sources, told.targets)
-        return cls(edges, told.outcomes, acted.users, acted.times, network.graph.n_edges)
+        nodes = acted.users, acted.times, acted.amounts
+        return cls(edges, told.outcomes, told.amounts, *nodes, network.graph.n_edges)
 
     @cached_property
     def standing(self) -> NDArray[np.int8]:
@@ -50,22 +54,26 @@ class Told:
         return standing
 
     @cached_property
-    def actions(self) -> set[tuple[int, float]]:
-        """Who (by row) acted when."""
-        return set(zip(self.users.tolist(), self.times.tolist(), strict=True))
+    def actions(self) -> dict[tuple[int, float], float]:
+        """Who (by row) acted when, and what that was worth."""
+        moments = zip(self.users.tolist(), self.times.tolist(), strict=True)
+        return dict(zip(moments, self.amounts.tolist(), strict=True))
 
-    def plus(self, edges: I64, outcomes: F64, users: I64, times: F64) -> Told:
+    def plus(self, edges: I64, outcomes: F64, edge_amounts: F64, users: I64, times: F64, amounts: F64) -> Told:
         """The same with more outcomes and actions, once they are durable."""
         new = Told(
             np.concatenate([self.edges, edges]),
             np.concatenate([self.outcomes, outcomes]),
+            np.concatenate([self.edge_amounts, edge_amounts]),
             np.concatenate([self.users, users]),
             np.concatenate([self.times, times]),
+            np.concatenate([self.amounts, amounts]),
             self._n_edges,
         )
         new.standing = self.standing.copy()
         new.standing[edges] = outcomes.astype(np.int8)
-        new.actions = self.actions.union(zip(users.tolist(), times.tolist(), strict=True))
+        moments = zip(users.tolist(), times.tolist(), strict=True)
+        new.actions = {**self.actions, **dict(zip(moments, amounts.tolist(), strict=True))}
         return new
 
 
@@ -108,6 +116,36 @@ def responded(network: Network, record: Round, told: Told) -> NDArray[np.bool_]:
         found[rows[follows[rows]]] = True
     found[contacted] = False
     return found
+
+
+def amounts_of(network: Network, record: Round, told: Told) -> F64:
+    """For each user what was told that their response to a round brought, NaN where nothing was told.
+
+    Purchases within the window are added up. Several edges tell of the same response, so the largest of them counts.
+    """
+    graph = network.graph
+    known = np.isfinite(told.amounts) & record.in_window(told.times)
+    bought = np.bincount(told.users[known], weights=told.amounts[known], minlength=graph.n_nodes)
+    amounts = np.full(graph.n_nodes, np.nan)
+    amounts[told.users[known]] = bought[told.users[known]]
+    by_edge = np.isfinite(told.edge_amounts) & (told.outcomes > 0.0)
+    np.fmax.at(amounts, graph.targets[told.edges[by_edge]], told.edge_amounts[by_edge])
+    return amounts
+
+
+def base_values(network: Network, product_value: float | None) -> F64 | None:
+    """What a response of each user is worth by the values of users and of the product; None if neither is given."""
+    if product_value is None and network.values is None:
+        return None
+    users = np.ones(network.graph.n_nodes) if network.values is None else network.values
+    return users * (1.0 if product_value is None else product_value)
+
+
+def revenue_of(network: Network, record: Round, told: Told) -> F64:
+    """For each user what a response to a round is worth: the amount told, or else what values say; NaN without both."""
+    worth = amounts_of(network, record, told) if record.priced else np.full(network.graph.n_nodes, np.nan)
+    base = base_values(network, record.value)
+    return worth if base is None else np.where(np.isnan(worth), base, worth)
 
 
 def credits(

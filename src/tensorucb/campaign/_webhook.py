@@ -12,8 +12,6 @@ import hmac
 import json
 import re
 import secrets
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,15 +171,17 @@ def _document(handle: Handle, record: Round) -> bytes:
     return json.dumps(document).encode()
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Another address than the one that was set gets nothing."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow no redirect: it is an error of the status that came."""
-
-
 def _send(url: str, secret: str, delivery: str, body: bytes, now: float) -> str | None:
     """Send a signed request; why it was not taken, or None."""
+    import urllib.error  # here, since few processes send anything
+    import urllib.request
+
+    class NoRedirect(urllib.request.HTTPRedirectHandler):
+        """Another address than the one that was set gets nothing: a redirect is an error of its status."""
+
+        def redirect_request(self, *_: Any, **__: Any) -> None:
+            """Follow none."""
+
     moment = str(int(now))
     headers = {
         "Content-Type": "application/json",
@@ -192,7 +192,7 @@ def _send(url: str, secret: str, delivery: str, body: bytes, now: float) -> str 
     }
     request = urllib.request.Request(url, body, headers, method="POST")
     try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=_PATIENCE):
+        with urllib.request.build_opener(NoRedirect).open(request, timeout=_PATIENCE):
             return None
     except urllib.error.HTTPError as error:
         with error:

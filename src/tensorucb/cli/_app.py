@@ -1,4 +1,4 @@
-"""The command's frame: the table of commands, lazy loading, and the one place where errors and Ctrl-C are handled.
+"""The command's frame: the table of commands, lazy loading, and the one place where errors are handled.
 
 Nothing heavy may be imported here or at the top of a command's file: ``tensorucb --help`` loads them all.
 """
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import typer
 import typer.main
 
+from tensorucb.cli import _interrupt
 from tensorucb.cli._errors import error_text
-from tensorucb.cli._interrupt import was_pressed
 from tensorucb.cli._options import HELP, Group, commands
 from tensorucb.cli._output import one_line, safe_streams, say
 from tensorucb.errors import TensorUCBError
@@ -45,6 +45,7 @@ COMMANDS = {
     "init": Command("create", _NOTHING),
     "create": Command("create", f"The campaign was created {_WHOLE} `tensorucb status` tells. If not, {_REPEAT}."),
     "ask": Command("rounds", f"The round was opened {_WHOLE} `tensorucb status NAME` tells. If not, {_REPEAT}."),
+    "preview": Command("rounds", _NOTHING),
     "tell": Command("rounds", _TWICE),
     "close": Command("rounds", f"{_AGAIN}: closing a round twice changes nothing."),
     "status": Command("progress", _NOTHING),
@@ -52,7 +53,11 @@ COMMANDS = {
     "lift": Command("progress", _NOTHING),
     "expire": Command("progress", f"{_AGAIN}: closing a round twice changes nothing."),
     "add-products": Command("campaigns", _TWICE),
+    "add-strategies": Command("campaigns", _TWICE),
+    "set-costs": Command("campaigns", f"Costs were changed {_WHOLE} if not, {_REPEAT}."),
     "add-users": Command("campaigns", f"Users were added {_WHOLE} `tensorucb status NAME` tells. If not, {_REPEAT}."),
+    "opt-out": Command("campaigns", f"{_AGAIN}: who has opted out already stays so."),
+    "opt-in": Command("campaigns", f"{_AGAIN}: who has opted in already stays so."),
     "webhook": Command("campaigns", f"{_AGAIN}: what was sent is sent again at most once."),
     "export": Command("progress", _FILES),
     "import-history": Command("campaigns", _TWICE),
@@ -96,13 +101,11 @@ class LazyGroup(Group):
                 sys.stdout.flush()  # now, while a failure can be told
         except _USAGE_ERROR as error:
             code = self._misused(error)
-        except typer.Abort:
-            say("tensorucb: nothing was done, since the question was not answered with yes.", err=True)
-            code = 1
         except BrokenPipeError:  # whoever read our output has stopped, such as `head`
             code = 1
-        except (KeyboardInterrupt, Exception) as error:
-            code = self._failed(error)
+        except (TensorUCBError, OSError, MemoryError, UnicodeEncodeError) as error:
+            say(f"tensorucb: {error_text(error, self.loaded)}", err=True)
+            code = 1
         _drop_what_cannot_be_written()
         sys.exit(code)
 
@@ -111,6 +114,7 @@ class LazyGroup(Group):
         if args[0] in COMMANDS:
             # Not by way of the group, whose options typer would parse first: 0.1 s in every command's --help.
             self.running, prog_name, args = args[0], f"{prog_name} {args[0]}", args[1:]
+            _interrupt.advice = COMMANDS[self.running].stopped
             command = self.loaded = load_command(self.running)
         try:
             with command.make_context(prog_name, args) as ctx:
@@ -124,15 +128,6 @@ class LazyGroup(Group):
         said = one_line(error.format_message()).removeprefix("Invalid value: ").replace("Value error, ", "").rstrip(".")
         say(f"tensorucb: {said}{'' if said.endswith('?') else '.'} See '{path} --help'.", err=True)
         return int(error.exit_code)
-
-    def _failed(self, error: BaseException) -> int:
-        if isinstance(error, KeyboardInterrupt) or was_pressed():
-            say(f"\ntensorucb: stopped. {COMMANDS[self.running].stopped if self.running else _NOTHING}", err=True)
-            return 130
-        if not isinstance(error, (TensorUCBError, OSError, MemoryError, UnicodeEncodeError)):
-            raise error
-        say(f"tensorucb: {error_text(error, self.loaded)}", err=True)
-        return 1
 
 
 def _drop_what_cannot_be_written() -> None:

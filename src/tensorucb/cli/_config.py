@@ -13,14 +13,19 @@ from typing import Annotated, Any
 from typer import Context, Option
 
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.question import CREDITS, OBJECTIVES, STORED
+from tensorucb.question import CREDITS, METRICS, OBJECTIVES, STORED
 
 _TABLES = ("edges", "actions", "products", "users", "strategies")
-_SETTINGS = ("objective", "credit", "window", "epsilon", "seed", "snapshot_every")
-_CAMPAIGN = ("name", "storage", "policy", "settings", *_SETTINGS)
+_SETTINGS = ("metric", "objective", "credit", "window", "timezone", "epsilon", "seed", "snapshot_every")
+_CAMPAIGN = ("name", "storage", "policy", "settings", "consent", "contact_group", "contact_cap", *_SETTINGS)
 _DATA = ("directory", *_TABLES, "id_type")
 _KINDS = ("products", "users")  # tables whose columns become features
-_CHOICES = {"objective": OBJECTIVES, "credit": CREDITS, "id_type": ("auto", "int", "str")}
+_CHOICES = {
+    "metric": METRICS,
+    "objective": OBJECTIVES,
+    "credit": CREDITS,
+    "id_type": ("auto", "int", "str"),
+}
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,7 @@ def _options(content: Mapping[str, Any], section: str, known: Collection[str], f
 
 def _value(title: str, section: str, name: str, given: Mapping[str, Any], folder: Path) -> Any:
     """One value; a path is relative to the file's folder, and then to where the command runs."""
+    from tensorucb.campaign._databases import is_database
     from tensorucb.checks import check_choice, check_count, check_path, check_share, check_text
     from tensorucb.moments import duration
 
@@ -107,6 +113,8 @@ def _value(title: str, section: str, name: str, given: Mapping[str, Any], folder
         return check_count(title, value, 0, 2**63 - 1)
     if name == "epsilon":
         return check_share(title, value, zero=False, one=False)
+    if name == "directory" and is_database(value):
+        return value
     return str(folder / check_path(title, value)) if section == "data" else check_text(title, value)
 
 
@@ -163,6 +171,8 @@ TEMPLATE = """\
 [campaign]
 name = "spring"
 window = "7d"              # how long a response counts: 7d, 12h, 30m ...
+# metric = "responders"    # decide by how many respond; "value": by their worth
+# timezone = "UTC"         # of days, and of times that name none
 # objective = "direct"     # count followers who respond; "cascade": all reached
 # credit = "any"           # which contacted users a purchase counts for:
 #                          # "any", "last" or "shared"
@@ -171,6 +181,9 @@ window = "7d"              # how long a response counts: 7d, 12h, 30m ...
 # seed = 0
 # epsilon = 0.1            # accuracy of the choice by cascades
 # snapshot_every = 10      # rounds between snapshots of the model
+# consent = "email_optin"  # the column of users that says who may be contacted
+# contact_cap = "2/7d"     # at most 2 contacts of a user in 7 days ...
+# contact_group = "spring" # ... over all campaigns of this group
 # storage = "sqlite:///campaigns.db"    # where you are; or "postgresql://..."
 
 # Files are .csv, .tsv, .ndjson or .parquet. Paths are relative to this file.
@@ -197,11 +210,13 @@ time = "time"
 
 [columns.products]
 # product = "sku"
+# value = "margin"         # what a response is worth
 
 [columns.users]
 # user = "customer"
 # cost = "postage"         # what contacting a user costs, for a budget
 # group = "city"           # for quotas
+# value = "mean_basket"    # what a response of a user is worth
 
 # What columns hold, where the guess is wrong: "number", "category", "tags",
 # "text", "date" or "ignore".
@@ -219,7 +234,8 @@ k = 10                     # how many users
 cooldown = "7d"            # nobody who was contacted in the last 7 days
 holdout = 0.1              # share of the chosen not to contact, for the lift
 # budget = 20.0            # the most to spend, by the costs of the users
-# exclude = ["u00007"]     # opt-outs; also candidates, must_include
+# audience_rest = "14d"    # nobody most of whose followers were addressed then
+# exclude = ["u00007"]     # not these users; also candidates, must_include
 # deadline = "3d"          # when a round closes; by default after the window
 # strategies = "all"       # choose among all strategies, or ["email", "call"]
 # per_user = true          # the best strategy for each user

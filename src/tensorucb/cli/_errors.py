@@ -18,7 +18,8 @@ _COMMANDS = {
     "import_history": "import-history",
     "add_users": "add-users",
     "add_products": "add-products",
-    "add_strategies": "create --strategies",
+    "add_strategies": "add-strategies",
+    "set_costs": "set-costs",
 }
 
 
@@ -34,16 +35,26 @@ class CommandWords(Words):
                 self._options |= dict.fromkeys((parameter.name, longest[2:].replace("-", "_")), longest)
 
     def argument(self, name: str, value: Any) -> str:
-        """An option, such as `--unknown skip` or `--column user=NAME`."""
+        """An option, such as `--max-left-out 1.0`, `--column user=NAME` or `--column actions.user=NAME`."""
         option = self._options.get("settings" if name == "policy_settings" else name)
         if option is None or value is None:
             return option or super().argument(name, value)
-        pairs = [f"{key}={word}" for key, word in value.items()] if isinstance(value, Mapping) else [str(value)]
-        return " ".join([option, *pairs])
+        return option if value is True else " ".join([option, *_pairs(value)])
 
     def call(self, name: str, value: Any) -> str:
         """A command to type."""
         return f"`tensorucb {_COMMANDS[name]}`" if name in _COMMANDS else super().call(name, value)
+
+
+def _pairs(value: Any) -> list[str]:
+    """A value as it is typed; mappings in a mapping are tables with their columns."""
+    if not isinstance(value, Mapping):
+        return [str(value)]
+    return [
+        f"{key}.{pair}" if isinstance(word, Mapping) else f"{key}={pair}"
+        for key, word in value.items()
+        for pair in _pairs(word)
+    ]
 
 
 def error_text(error: BaseException, command: Any = None) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -177,12 +177,10 @@ def opened_engine(name: str, address: str | None) -> Iterator[RayEngine | None]:
 Name = Annotated[str, Argument(help="The campaign's name.", metavar="NAME", show_default=False, callback=typed)]
 Storage = Annotated[str, Option(help=WHERE, metavar="URL", envvar="TENSORUCB_STORAGE")]
 Window = Annotated[str | None, Option(help=help_of("window"), parser=span, metavar=SPAN)]
-Unknown = Annotated[
-    str,
-    Option(
-        help="Rows with users or edges that are not in the network: refuse the file, or skip them and count.",
-        metavar="refuse|skip",
-    ),
+Strict = Annotated[bool, Option("--strict", help="Refuse all if a single row cannot be used.")]
+MaxLeftOut = Annotated[
+    float,
+    Option(help="Rows that cannot be used are left out and counted; above this share, refuse all.", callback=finite),
 ]
 Columns = Annotated[
     list[str] | None,
@@ -209,6 +207,12 @@ def next_command(storage: str, *words: str) -> str:
     return shlex.join(words)
 
 
+def names_of_users(campaign: Campaign) -> Mapping[str, str]:
+    """The names that columns of the table of users had when the campaign was created."""
+    names: Mapping[str, str] = campaign.settings.get("columns", {}).get("users", {})
+    return names
+
+
 def column_names(given: list[str] | None) -> dict[str, str] | None:
     """Names of columns by field, from FIELD=COLUMN as it was typed."""
     if not given:
@@ -232,27 +236,44 @@ def one_id(graph: Graph, text: str, option: str) -> int | str:
 
 
 def listed_ids(
-    graph: Graph, given: Sequence[str] | None, option: str, *, may_be_empty: bool = True
+    graph: Graph,
+    given: Sequence[str] | None,
+    option: str,
+    columns: Mapping[str, str] | None = None,
+    *,
+    may_be_empty: bool = True,
 ) -> list[int | str] | None:
-    """Ids from an option that may be repeated: exactly as typed, or the lines of a file.
-
-    ``@FILE`` stands for the lines of a file, ``@@ann`` for the id ``@ann``.
-    """
+    """Ids from an option that may be repeated, in the type of the network's ids; see `listed_texts`."""
     if not given:
         return None
-    texts: list[str] = []
-    for value in given:
-        if value.startswith("@@") or not value.startswith("@"):
-            texts.append(value.removeprefix("@"))
-        else:
-            texts += _lines(value, option)
+    texts = listed_texts(given, option, columns)
     if not texts and not may_be_empty:
         raise InputError(f"{option} names nobody: the file is empty. Put one id on each line, or leave the option out.")
     return [one_id(graph, text, option) for text in texts]
 
 
-def _lines(value: str, option: str) -> list[str]:
-    """The lines of a file without their ends; empty ones are left out."""
+def listed_texts(given: Sequence[str], option: str, columns: Mapping[str, str] | None = None) -> list[str]:
+    """Ids exactly as typed, or those of a file.
+
+    ``@FILE`` stands for the lines of a file, or for the users of a table, whose ``columns`` may be known by the names
+    that a campaign was created with; ``@@ann`` stands for the id ``@ann``.
+    """
+    texts: list[str] = []
+    for value in given:
+        if value.startswith("@@") or not value.startswith("@"):
+            texts.append(typed(value.removeprefix("@")))
+        else:
+            texts += _lines(value, option, columns)
+    return texts
+
+
+def _lines(value: str, option: str, columns: Mapping[str, str] | None) -> list[str]:
+    """The users of a table, or the lines of another file without their ends; empty ones are left out."""
+    if Path(value[1:]).is_file():
+        from tensorucb.tables import has_table_suffix, listed_users
+
+        if has_table_suffix(value):
+            return listed_users(option, value[1:], columns)
     try:
         text = Path(value[1:]).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TextIO
-
-from tensorucb.cli._interrupt import asking
 
 _LONGEST_VALUE, _LONGEST_MESSAGE = 160, 1_000
 _PADDED = 80  # a pipe's columns are aligned up to this width; longer cells stand whole, out of line
@@ -61,9 +60,17 @@ def count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def left_out(rows: int) -> str:
-    """Say that rows with strangers were left out."""
-    return f"{count(rows, 'row')} left out: a user or an edge is not in the network."
+def say_what_was_read(report: Any) -> None:
+    """Say which rows of a table were left out, and how the others were read."""
+    for entry in (*report.left_out, *report.remarks):
+        say(f"  {shown(entry)}")
+
+
+def say_report(lines: Iterable[str]) -> None:
+    """Say what was made of tables, a line each; those that are indented stay so."""
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        say(line[:indent] + shown(line[indent:]))
 
 
 def say(text: str = "", *, err: bool = False) -> None:
@@ -88,13 +95,17 @@ def _write(text: str, *, err: bool = False) -> None:
         stream.write(text)
 
 
-def ask_yes(question: str) -> bool:
-    """Whether the person at the terminal answers yes."""
-    _write(one_line(question) + " [y/N]: ", err=True)
+def ask(question: str) -> str:
+    """What the person at the terminal answers."""
+    _write(f"{one_line(question)} ", err=True)
     if sys.stderr is not None:
         sys.stderr.flush()
-    with asking():
-        return sys.stdin is not None and sys.stdin.readline().strip().lower() in ("y", "yes")
+    if sys.stdin is None:
+        return ""
+    # Python notices a Ctrl-C between two steps, and reading a line is one step: so it waits in short ones.
+    while sys.platform != "win32" and sys.stdin.isatty() and not select.select([sys.stdin], [], [], 0.1)[0]:
+        pass
+    return sys.stdin.readline().strip()
 
 
 def on_terminal(stream: TextIO | None) -> bool:

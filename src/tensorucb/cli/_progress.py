@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import ExitStack
 from typing import Any, Self
 
 from tensorucb.cli._output import on_terminal, one_line, say, terminal
@@ -26,21 +27,25 @@ class Progress:
         self._terminal = on_terminal(sys.stderr)
         self._start = time.monotonic()
         self._state: tuple[int, int, str] | None = None
+        self._compiles = False
         self._bar: Any = None
         self._lines = 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._show_warning = warnings.showwarning
-        self._thread = threading.Thread(target=self._draw if self._terminal else self._repeat, daemon=True)
+        self._block = ExitStack()
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self._show_warning, warnings.showwarning = warnings.showwarning, self._warn
+        threading.Thread(target=self._draw if self._terminal else self._repeat, daemon=True).start()
+        from tensorucb._kernels import telling_of_compilation  # here, since --help loads this file
+
+        self._block.enter_context(telling_of_compilation(self._compile))
+        self._block.enter_context(warnings.catch_warnings())
+        warnings.showwarning = self._warn
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stop.set()
-        warnings.showwarning = self._show_warning
+        self._block.close()
         with self._lock:
             if self._bar is not None:
                 self._bar.stop()
@@ -58,18 +63,25 @@ class Progress:
             elif not self._terminal and not self._lines:
                 self._print(self._plain())
 
+    def _compile(self, compiles: bool) -> None:
+        with self._lock:
+            self._compiles = compiles
+            if self._bar is not None:
+                self._update()
+
     def _warn(self, message: Warning | str, *_: Any, **__: Any) -> None:
         """A warning as a line that stays, in place of Python's two with a file and its source."""
-        self.note(f"tensorucb {self._name}: {message}", end="")
-
-    def note(self, line: str, end: str = " ...") -> None:
-        """A line about what begins now, which stays."""
+        line = one_line(f"tensorucb {self._name}: {message}")
         with self._lock:
-            line = one_line(f"{line}{end}")
             if self._bar is None:
                 say(line, err=True)
             else:
                 self._bar.console.print(line)
+
+    def _what(self) -> str:
+        """What is being done; a kernel is compiled only once, and its next user finds it in a file."""
+        what = "working" if self._state is None else self._state[2]
+        return one_line(f"compiling, once ({what})" if self._compiles else what)
 
     # -- in a terminal --
 
@@ -94,19 +106,17 @@ class Progress:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        bar.add_task("working", total=None)
+        bar.add_task("", total=None)
         with self._lock:
             if self._stop.is_set():
                 return
             self._bar = bar
-            if self._state is not None:
-                self._update()
+            self._update()
             bar.start()
 
     def _update(self) -> None:
-        assert self._state is not None
-        done, total, what = self._state
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total, description=one_line(what))
+        done, total, _ = self._state or (0, None, "")
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total, description=self._what())
 
     # -- elsewhere --
 
@@ -127,9 +137,9 @@ class Progress:
     def _plain(self) -> str:
         spent = _clock(time.monotonic() - self._start)
         if self._state is None:
-            return f"still working, {spent}."
-        done, total, what = self._state
-        return one_line(f"{done:,} of {total:,}, {spent}: {what}")
+            return f"still {self._what()}, {spent}."
+        done, total, _ = self._state
+        return f"{done:,} of {total:,}, {spent}: {self._what()}"
 
 
 def _clock(seconds: float) -> str:

@@ -9,21 +9,20 @@ from typing import Any
 import altair as alt
 
 from tensorucb import __version__, plots
-from tensorucb.cli._results import explained
-from tensorucb.experiments import ETA, Environment, Experiment, SeedReason, Tuning, decision_table
-from tensorucb.experiments._paper import VARIED, Bound, Effort, PaperResults, network_statistics
+from tensorucb.cli._results import explained, network_table
+from tensorucb.experiments import Environment, Experiment, SeedReason, Tuning, decision_table
+from tensorucb.experiments._paper import VARIED, Bound, Effort, PaperResults
 from tensorucb.experiments._results import OURS, printed_table
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
-from tensorucb.plots._theme import knows_the_truth, leaders
+from tensorucb.plots._theme import knows_the_truth, leaders, titled
 
 Charts = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
-_REGRET = f"""\
-Regret is how many more users the best possible choice would have reached in a round, divided by \
-η = 1 − 1/e − 0.1 ≈ {ETA:.2f} as in the paper. The best possible choice is what an oracle picks that knows every \
-probability; its regret is 0. Averages are over the rounds so far: a policy that no longer makes mistakes still \
-carries its early ones."""
+_REGRET = """\
+Regret is how many more users the best possible choice would have reached in a round. The best possible choice is \
+what an oracle picks that knows every probability; its regret is 0. Averages are over the rounds so far: a policy \
+that no longer makes mistakes still carries its early ones."""
 _SAME_COINS = """\
 Each round one product arrives and every policy names its seeds. Who then responds is decided by one coin per edge, \
 and the coin of an edge in a round is the same for all policies, so that differences between them are not luck."""
@@ -237,7 +236,7 @@ def draw(results: PaperResults) -> dict[str, Any]:
     """The figures of the targets, by the names of their files."""
     charts: dict[str, Any] = {}
     if "table-network" in results.targets:
-        charts["network"] = _drawn_table(*_network_table(results), "Network statistics")
+        charts["network"] = _drawn_table(*network_table(results), "Network statistics")
     if "fig-degrees" in results.targets:
         charts["degrees"] = plots.degree_distribution({results.name: results.graph.out_degree})
     if results.regret is not None and "fig-regret" in results.targets:
@@ -291,7 +290,7 @@ def _sections(results: PaperResults, charts: Charts, effort: Effort) -> list[Sec
             "The paper's text has 2,843 users for Digg, its table 2,483. Its percentiles cannot hold beside its own "
             "numbers of edges: they leave most edges to a handful of users."
         )
-        found.append(Section("Network statistics", [Table(*_network_table(results)), Text(note)]))
+        found.append(Section("Network statistics", [Table(*network_table(results)), Text(note)]))
     if "degrees" in charts:
         found.append(Section("Out-degrees", [Figure(charts["degrees"])]))
     if "regret" in charts and results.regret is not None and results.tuning is not None:
@@ -308,19 +307,6 @@ def _sections(results: PaperResults, charts: Charts, effort: Effort) -> list[Sec
     return found
 
 
-def _network_table(results: PaperResults) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    rows = [
-        (
-            name.replace("out-degree", "out-degree, percentile"),
-            f"{here:,.4g}" if here < 1e3 else f"{here:,.0f}",
-            f"{digg:,}",
-            f"{flixster:,}",
-        )
-        for name, here, digg, flixster in network_statistics(results.graph)
-    ]
-    return ("Quantity", results.name, "Paper, Digg", "Paper, Flixster"), rows
-
-
 def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Any:
     """A table as a figure, the first column as its row labels."""
     cells = [
@@ -329,7 +315,7 @@ def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: s
         for column, text in zip(columns[1:], row[1:], strict=True)
     ]
     quiet: dict[str, Any] = {"domain": False, "ticks": False, "grid": False, "labelFontSize": 13, "labelLimit": 220}
-    return (
+    chart = (
         alt.Chart(alt.Data(values=cells))
         .mark_text(fontSize=13)
         .encode(
@@ -337,8 +323,8 @@ def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: s
             y=alt.Y("row:N", sort=[row[0] for row in rows], title=None, axis=alt.Axis(**quiet)),
             text="text:N",
         )
-        .properties(width=160 * (len(columns) - 1), height=30 * len(rows), title=alt.TitleParams(title))
     )
+    return titled(chart, title, width=160 * (len(columns) - 1), height=30 * len(rows))
 
 
 def _regret(experiment: Experiment, tuning: Tuning, charts: Charts, validation_rounds: int) -> list[Block]:

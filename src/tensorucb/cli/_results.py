@@ -16,7 +16,7 @@ Rows = Sequence[Mapping[str, Any]]
 Printed = tuple[Sequence[str], Sequence[Sequence[str]]]  # columns and cells
 _REGRET = (
     "Average regret per round up to round T: what the best seeds, chosen by someone who knows every probability, would "
-    "have reached beyond the policy's, divided by 0.53 as in the paper; {sign} half of the 90 % interval over {over}. "
+    "have reached beyond the policy's, in users; {sign} half of the 90 % interval over {over}. "
     "{ours}% of best: users reached, as a share of what the best seeds reach."
 )
 _RESPONDERS = (
@@ -68,16 +68,28 @@ def print_decisions(rows: Rows, *, title: str, networks: int = 1, replay: bool =
     )
 
 
-def print_reproduction(results: PaperResults, rows: Rows, size: str) -> None:
-    """The results of the paper's targets, one table each; ``rows`` are those of the regret, ``size`` its length."""
+def network_table(results: PaperResults) -> Printed:
+    """The statistics of the network beside those of the paper's."""
     from tensorucb.experiments._paper import network_statistics
 
+    cells = [
+        (
+            name.replace("out-degree", "out-degree, percentile"),
+            f"{here:,.4g}" if here < 1e3 else f"{here:,.0f}",
+            f"{digg:,}",
+            f"{flixster:,}",
+        )
+        for name, here, digg, flixster in network_statistics(results.graph)
+    ]
+    return ("Quantity", results.name, "Paper, Digg", "Paper, Flixster"), cells
+
+
+def print_reproduction(results: PaperResults, rows: Rows, size: str) -> None:
+    """The results of the paper's targets, one table each; ``rows`` are those of the regret, ``size`` its length."""
     name = shown(results.name)
     if "table-network" in results.targets:
-        cells = [
-            (what, *(f"{number:,.0f}" for number in numbers)) for what, *numbers in network_statistics(results.graph)
-        ]
-        print_table(("Network", name, "paper, Digg", "paper, Flixster"), cells, words=("Network",))
+        columns, cells = network_table(results)
+        print_table([shown(column) for column in columns], cells, words=(columns[0],))
     if "fig-degrees" in results.targets:
         degree = results.graph.out_degree
         say(f"\nOut-degrees: mean {degree.mean():.1f}, largest {int(degree.max()):,}.")

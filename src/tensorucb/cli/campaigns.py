@@ -1,6 +1,7 @@
 """What changes a campaign apart from its rounds.
 
-``add-products``, ``add-users``, ``import-history``, ``webhook``, ``forget`` and ``delete``.
+``add-products``, ``add-strategies``, ``set-costs``, ``add-users``, ``opt-out``, ``opt-in``, ``import-history``,
+``webhook``, ``forget`` and ``delete``.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ import typer
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
-from tensorucb.cli._interrupt import asking
 from tensorucb.cli._options import STORAGE, campaign_at
-from tensorucb.cli._output import ask_yes, count, emit_json, emit_record, left_out, say, shown
+from tensorucb.cli._output import ask, count, emit_json, emit_record, say, say_report, say_what_was_read, shown
 from tensorucb.errors import StateError, UnknownIdError
+from tensorucb.money import money
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import Campaign, ForgetReport
+    from tensorucb.campaign import Campaign, ForgetReport, OptReport
+
+People = Annotated[
+    list[str], Argument(help="Ids, or @FILE with one id on each line, or with a table of users.", metavar=opt.IDS)
+]
+Everywhere = Annotated[bool, Option("--everywhere", help="For all campaigns of the store, also later ones.")]
 
 
 def add_products(
@@ -38,8 +44,102 @@ def add_products(
     if json:
         emit_json(found)
         return
+    say_report(found["report"])
     added = count(found["added"], "product")
     say(f"{added} added, {found['known']:,} known before; the catalogue has {found['products']:,}.")
+
+
+def add_strategies(
+    name: opt.Name,
+    strategies: Annotated[
+        Path, Argument(help="A table: `strategy`, numbers, optionally `cost`.", metavar="FILE", show_default=False)
+    ],
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
+) -> None:
+    """Add strategies (channels, offers, discounts) to the catalogue; known ones stay as they are."""
+    with campaign_at(storage, name, "add-strategies") as campaign:
+        from tensorucb.campaign._additions import strategies_from
+
+        found = strategies_from(campaign, strategies)
+    if json:
+        emit_json(found)
+        return
+    say_report(found["report"])
+    say(f"{found['added']:,} added, {found['known']:,} known before; the catalogue has {found['strategies']:,}.")
+
+
+def set_costs(
+    name: opt.Name,
+    costs: Annotated[
+        list[str],
+        Argument(help="A strategy and its new cost, such as letter=1.5.", metavar="STRATEGY=COST", show_default=False),
+    ],
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
+) -> None:
+    """Change what strategies cost from now on; past rounds keep what they have spent, and the log keeps the date."""
+    parts = [opt.typed(text).rpartition("=") for text in costs]
+    try:
+        prices = {entry: float(cost) for entry, _, cost in parts if entry}
+    except ValueError:
+        prices = {}
+    if len(prices) < len(parts):
+        raise BadParameter(f"give each strategy once with its cost, such as letter=1.5; got {', '.join(costs)}.")
+    with campaign_at(storage, name, "set-costs") as campaign:
+        from tensorucb.campaign._catalogue import by_text
+
+        known = by_text(campaign.strategies())
+        campaign.set_costs({known.get(entry, entry): cost for entry, cost in prices.items()})
+        now = campaign.strategy_costs()
+    if json:
+        emit_json({"costs": {str(entry): cost for entry, cost in now.items()}})
+        return
+    say(f"Costs from now on: {', '.join(f'{shown(entry)} {money(cost)}' for entry, cost in now.items())}.")
+
+
+def opt_out(
+    name: opt.Name,
+    users: People,
+    everywhere: Everywhere = False,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
+) -> None:
+    """Never contact these people again; ids that are no users are kept, in case they join."""
+    with campaign_at(storage, name, "opt-out") as campaign:
+        people = opt.listed_texts(users, "USERS", opt.names_of_users(campaign))
+        report = campaign.opt_out(people, everywhere=everywhere)
+    _print_opted(report, "opted out", everywhere, json)
+
+
+def opt_in(
+    name: opt.Name,
+    users: People,
+    everywhere: Everywhere = False,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
+) -> None:
+    """Undo opt-out; in a campaign with --consent this is consent as well."""
+    with campaign_at(storage, name, "opt-in") as campaign:
+        people = opt.listed_texts(users, "USERS", opt.names_of_users(campaign))
+        report = campaign.opt_in(people, everywhere=everywhere)
+    _print_opted(report, "opted in", everywhere, json)
+
+
+def _print_opted(report: OptReport, done: str, everywhere: bool, json: bool) -> None:
+    if json:
+        emit_record(report)
+        return
+    where = "for all campaigns of the store" if everywhere else "for this campaign"
+    strangers = "who is no user" if report.unknown == 1 else "who are no users"
+    unknown = f", and {report.unknown:,} {strangers}, kept in case they join" if report.unknown else ""
+    say(f"{count(report.users, 'user')} {done} {where}{unknown}; {report.changed:,} of these are new.")
+    if report.unknown and not report.users:
+        say("None of them is a user of this campaign: check that these are its ids.", err=True)
+    if report.in_open_rounds and done == "opted out":
+        say(f"{report.in_open_rounds:,} of them are to be contacted in open rounds: do not, if it is not done yet.")
+    if report.still_out:
+        say(f"{report.still_out:,} of them are still opted out for all campaigns; --everywhere undoes that.")
 
 
 def add_users(
@@ -59,6 +159,7 @@ def add_users(
     if json:
         emit_json(found)
         return
+    say_report(found["report"])
     say(f"{count(found['users_added'], 'user')} and {count(found['edges_added'], 'edge')} added.")
     say(f"The network has {count(found['users'], 'user')} and {count(found['edges'], 'edge')}.")
 
@@ -67,7 +168,8 @@ def import_history(
     name: opt.Name,
     responses: Annotated[Path, Argument(help="A .csv, .ndjson or .parquet file.", metavar="FILE", show_default=False)],
     window: opt.Window = None,
-    unknown: opt.Unknown = "refuse",
+    strict: opt.Strict = False,
+    max_left_out: opt.MaxLeftOut = 0.5,
     columns: opt.Columns = None,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
@@ -80,8 +182,8 @@ def import_history(
     """
     named = opt.column_names(columns)
     with campaign_at(storage, name, "import-history") as campaign:
-        options: Any = {"window": window, "unknown": unknown, "columns": named}
-        report = campaign.import_history(responses, **options)
+        options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": named}
+        report = campaign.import_history(responses, window=window, **options)
     if json:
         emit_record(report)
         return
@@ -93,8 +195,7 @@ def import_history(
         say(f"  {count(report.other, 'row')} left out: the product is not in the catalogue.")
     if report.used:
         say(f"  {count(report.used, 'row')} left out: the campaign was created from them.")
-    if report.unknown:
-        say(f"  {left_out(report.unknown)}")
+    say_what_was_read(report)
 
 
 def webhook(
@@ -145,7 +246,7 @@ def forget(
     """Remove a person from the log and the model, and prove it by replay."""
     with campaign_at(storage, name, "forget") as campaign:
         person = _person(campaign, user)
-    if not yes and not ask_yes(f"Remove {shown(user)} from {shown(name)} for ever?"):
+    if not yes and ask(f"Remove {shown(user)} from {shown(name)} for ever? [y/N]:").lower() not in ("y", "yes"):
         raise StateError("nothing was removed, since the question was not answered with yes.")
     with campaign_at(storage, name, "forget") as campaign:
         report = campaign.forget(person)
@@ -196,8 +297,7 @@ def delete(name: opt.Name, yes: opt.Yes = False, storage: opt.Storage = STORAGE,
         # Somebody at a terminal types the campaign's name; nobody else deletes by accident.
         if sys.stdin is None or not sys.stdin.isatty():
             raise StateError(f"nothing was deleted. Without a terminal, say --yes to delete {shown(name)} for ever.")
-        with asking():
-            answer = typer.prompt("This cannot be undone. Type the campaign's name to delete it", err=True)
+        answer = ask("This cannot be undone. Type the campaign's name to delete it:")
         if answer != name:
             raise StateError(f"nothing was deleted: the campaign is called {shown(name)}, not {shown(answer)}.")
     delete_campaign(name, storage=storage)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import BadParameter, Option
 
-from tensorucb.cli import _network as net
 from tensorucb.cli import _options as opt
-from tensorucb.cli._network import Generator, Synthetic
-from tensorucb.cli._output import count, emit_json, print_table, say, shown
-from tensorucb.cli._policies import PolicyNames, chosen_policies
+from tensorucb.cli import _research as research
+from tensorucb.cli._output import count, emit_json, say, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.cli._results import print_decisions, write_tables
 
@@ -24,16 +23,13 @@ if TYPE_CHECKING:
     from tensorucb.experiments import Environment, WorldSettings
     from tensorucb.policies import Policy
 
-_ARRIVALS = (
-    "Regret after half of the users and products have arrived: in the first round, and on average over 20 rounds with "
-    "its 90 % interval (low, high). Newcomers seeded: new users among the seeds of a round."
-)
+_WITH_NEWCOMERS = 20
 
 
 def compare(
-    data: net.Data = None,
-    synthetic: net.SyntheticNetwork = None,
-    scale: net.Scale = Generator.scale,
+    data: research.Data = None,
+    synthetic: research.SyntheticNetwork = None,
+    scale: research.Scale = research.Generator.scale,
     product_effect: Annotated[
         float,
         Option(
@@ -41,7 +37,7 @@ def compare(
             help="How much the product matters in the generated network; at 0 it does not.",
             callback=opt.finite,
         ),
-    ] = Generator.product_effect,
+    ] = research.Generator.product_effect,
     strategies: Annotated[
         int,
         Option(
@@ -49,7 +45,7 @@ def compare(
             max=1000,
             help="Number of strategies (channels, offers …) of the generated network; one is chosen for each seed.",
         ),
-    ] = Generator.strategies,
+    ] = research.Generator.strategies,
     strategy_effect: Annotated[
         float,
         Option(
@@ -58,7 +54,7 @@ def compare(
             help="How much the strategy matters, in logits; at 0 the choice does not matter.",
             callback=opt.finite,
         ),
-    ] = Generator.strategy_effect,
+    ] = research.Generator.strategy_effect,
     networks: Annotated[
         int,
         Option(
@@ -67,8 +63,8 @@ def compare(
             "yet another network, and intervals are over networks.",
         ),
     ] = 1,
-    policy: PolicyNames = None,
-    min_actions: net.MinActions = 0,
+    policy: research.PolicyNames = None,
+    min_actions: research.MinActions = 0,
     truth_prior: Annotated[
         str | None,
         Option(
@@ -89,8 +85,8 @@ def compare(
             "distinct responders; no truth is fitted.",
         ),
     ] = False,
-    objective: net.RoundObjective = "direct",
-    feedback: net.RoundFeedback = "one_hop",
+    objective: research.RoundObjective = "direct",
+    feedback: research.RoundFeedback = "one_hop",
     k: opt.SeedsPerRound = 10,
     runs: opt.Runs = 10,
     rounds: opt.Rounds = 200,
@@ -126,14 +122,13 @@ def compare(
         raise BadParameter("--networks is for --synthetic, and not for --cold-start.")
     if strategies and (cold_start or objective != "direct" or feedback != "one_hop"):
         raise BadParameter("--strategies is for --objective direct and --feedback one_hop, without --cold-start.")
-    if strategy_effect != Generator.strategy_effect and not strategies:
+    if strategy_effect != research.Generator.strategy_effect and not strategies:
         raise BadParameter("--strategy-effect needs --strategies, their number.")
     if networks > runs:
         raise BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
     with Progress("compare") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
         from tensorucb.cli._reports import save_comparison
-        from tensorucb.experiments._cold_start import arrival_table
         from tensorucb.experiments._comparison import Comparison
         from tensorucb.experiments._contestants import contestants, ours_untouched, references, strategy_contestants
         from tensorucb.experiments._files import write_csv, write_manifest, write_validation
@@ -141,8 +136,8 @@ def compare(
 
         known = strategy_contestants() if strategies else contestants()
         policies = _contestants(known, policy, in_strategies=bool(strategies))
-        generator = Generator(scale, product_effect, strategies, strategy_effect)
-        network = net.load_network(data, synthetic, generator, seed=seed, min_actions=min_actions)
+        generator = research.Generator(scale, product_effect, strategies, strategy_effect)
+        network = research.load_network(data, synthetic, generator, seed=seed, min_actions=min_actions)
         rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
         truth: dict[str, Any] = {} if prior is None else {"truth_prior": prior}
         environment = network.environment(rules, out / "cache", progress, replay=replay, engine=where, **truth)
@@ -158,6 +153,7 @@ def compare(
                 "networks": networks,
                 "truth_prior": prior,
                 "replay": replay,
+                "cold_start": cold_start,
                 "policies": list(policies),
             },
             data=network.about,
@@ -176,25 +172,18 @@ def compare(
         tuning = comparison.tune(ours_untouched(comparison.policies))
         write_validation(out / "validation.csv", tuning)
         if cold_start:
-            arrivals = experiments.cold_start(
-                comparison.world,
-                tuning.policies,
-                rounds_before=max(1, rounds // 4),
-                rounds_after=20,
-                runs=runs,
-                seed=seed,
-            )
-            rows = arrival_table(arrivals)
-            write_csv(out / "cold-start.csv", rows)
-            printed = _arrivals(rows)
-        else:
-            experiment = comparison.run(lambda world: {**tuning.policies, **references(world)}, "decisions")
-            rows = experiments.decision_table(experiment, networks=networks)
-            write_csv(out / "decisions-regret.csv", experiment.frame.select(REGRET_COLUMNS))
-            write_csv(out / "decisions.csv", rows)
-            command = shlex.join(["tensorucb", *sys.argv[1:]])
-            save_comparison(out, experiment, rows, tuning, environment, command=command, networks=networks)
-            printed = printed_table(rows)
+            # The settings were chosen without newcomers. Of the runs the last 20 rounds have them.
+            before = max(1, rounds // 4)
+            rounds = before + _WITH_NEWCOMERS
+            late = partial(experiments.WorldWithNewcomers, comparison.world, arrival=before)
+            comparison = replace(comparison, rounds=rounds, networks=[late])
+        experiment = comparison.run(lambda world: {**tuning.policies, **references(world)}, "decisions")
+        rows = experiments.decision_table(experiment, networks=networks)
+        write_csv(out / "decisions-regret.csv", experiment.frame.select(REGRET_COLUMNS))
+        write_csv(out / "decisions.csv", rows)
+        command = shlex.join(["tensorucb", *sys.argv[1:]])
+        save_comparison(out, experiment, rows, tuning, environment, command=command, networks=networks)
+        printed = printed_table(rows)
         write_tables(rows, printed, csv, latex)
     if json:
         emit_json({"environment": described, "rows": rows})
@@ -203,11 +192,10 @@ def compare(
         f"{shown(described['name'])}: {described['n_nodes']:,} users, {described['n_edges']:,} edges, "
         f"{count(k, 'seed')} per round, {count(runs, 'run')} of {count(rounds, 'round')}\n"
     )
+    print_decisions(rows, title=title, networks=networks, replay=replay)
     if cold_start:
-        print_table(*_arrivals(rows), words=("Policy",), title=title, caption=f"\n{_ARRIVALS}")
-    else:
-        print_decisions(rows, title=title, networks=networks, replay=replay)
-        say(f"\nReport: {shown(out / 'report.html')}")
+        say("\nHalf of the users and products are newcomers, who arrive before the last 20 rounds.")
+    say(f"\nReport: {shown(out / 'report.html')}")
     say(f"All tables and figures: {shown(out)}")
 
 
@@ -228,13 +216,13 @@ def _contestants(known: Mapping[str, Policy], names: Sequence[str] | None, *, in
     from tensorucb.experiments import StrategyPolicy
     from tensorucb.experiments._contestants import always
 
-    chosen = chosen_policies(known, names)
+    chosen = research.chosen_policies(known, names)
     own = {label for label in chosen if label not in known} if in_strategies else set()
     return {**always(known), **{label: StrategyPolicy(p) if label in own else p for label, p in chosen.items()}}
 
 
 def _further(
-    generator: Generator, synthetic: Synthetic | None, rules: WorldSettings, networks: int
+    generator: research.Generator, synthetic: research.Synthetic | None, rules: WorldSettings, networks: int
 ) -> list[partial[Environment]]:
     """Functions that generate the networks on which runs take turns; none if there is only one network."""
     if networks == 1 or synthetic is None:
@@ -244,9 +232,3 @@ def _further(
         return generator(synthetic, seed=rules.seed, draw=number).environment(rules, Path(), None)
 
     return [partial(another, number) for number in range(1, networks + 1)]
-
-
-def _arrivals(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Columns and cells of the table of newcomers."""
-    columns = ["Policy", *(name.replace("_", " ") for name in list(rows[0])[1:])]
-    return columns, [[shown(row["policy"]), *(f"{value:.1f}" for value in list(row.values())[1:])] for row in rows]

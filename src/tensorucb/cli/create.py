@@ -12,10 +12,10 @@ from typer import Argument, BadParameter, Option
 from tensorucb.cli import _options as opt
 from tensorucb.cli._config import TEMPLATE, CampaignFile, Config, merged
 from tensorucb.cli._options import STORAGE, typed
-from tensorucb.cli._output import emit_json, emit_record, say, shown
+from tensorucb.cli._output import emit_json, emit_record, say, say_report, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
-from tensorucb.question import help_of
+from tensorucb.question import METRICS, help_of
 
 if TYPE_CHECKING:
     from tensorucb.campaign import Campaign, CampaignData
@@ -51,15 +51,32 @@ def create(
     ] = None,
     config: Config = None,
     data: Annotated[
-        Path | None,
-        Option(help="Directory with edges (or followers), and optionally the other files.", metavar="DIR"),
+        str | None,
+        Option(
+            help="Directory with edges (or followers), and optionally the other files; or a database: postgresql://…, "
+            "sqlite:FILE, duckdb:FILE.",
+            metavar="DIR|URL",
+        ),
+    ] = None,
+    queries: Annotated[
+        list[str] | None,
+        Option(
+            "--query",
+            help="The query of a table in a database: edges='select …'. Without, the table of that name. Repeatable.",
+            metavar="TABLE=QUERY",
+        ),
     ] = None,
     edges: Annotated[_Table, Option(help="The network: columns `source` (who influences) and `target`.")] = None,
     actions: Annotated[_Table, Option(help="Past purchases: columns `user`, `item`, `time`.")] = None,
-    products: Annotated[_Table, Option(help="Catalogue: a column `product`, and whatever describes it.")] = None,
+    products: Annotated[
+        _Table, Option(help="Catalogue: a column `product`, optionally `value`, and whatever describes it.")
+    ] = None,
     users: Annotated[
         _Table,
-        Option(help="A column `user`, and whatever describes them; `cost` and `group` are for budgets and quotas."),
+        Option(
+            help="A column `user`, and whatever describes them; `cost` and `group` are for budgets and quotas, `value` "
+            "is what a response is worth."
+        ),
     ] = None,
     strategies: Annotated[_Table, Option(help="Strategies: a column `strategy`, numbers, optionally `cost`.")] = None,
     columns: Annotated[
@@ -81,6 +98,13 @@ def create(
     settings: Annotated[
         str, Option(help="The policy's arguments; a policy among them by its name.", metavar="JSON")
     ] = "{}",
+    metric: Annotated[
+        str,
+        Option(
+            help="What the campaign decides by: how many users respond, or what their responses are worth.",
+            metavar="responders|value",
+        ),
+    ] = "responders",
     objective: Annotated[
         str,
         Option(
@@ -91,9 +115,26 @@ def create(
     credit: Annotated[str, Option(help=help_of("credit"), metavar="any|last|shared")] = "any",
     window: opt.Window = None,
     epsilon: Annotated[float, Option(help=help_of("epsilon"), callback=opt.finite)] = 0.1,
+    consent: Annotated[
+        str | None,
+        Option(help="The column of --users that says who may be contacted (yes, true, 1 ...).", metavar="COLUMN"),
+    ] = None,
+    contact_group: Annotated[
+        str | None, Option(help="A group of campaigns in this store with a common --contact-cap.", metavar="NAME")
+    ] = None,
+    contact_cap: Annotated[
+        str | None,
+        Option(help="The most contacts of a user, over the group: 2/7d is 2 in 7 days.", metavar="NUMBER/DURATION"),
+    ] = None,
     id_type: Annotated[
         str, Option(help="What ids of users are: numbers, or text, which keeps 007 as it is.", metavar="auto|int|str")
     ] = "auto",
+    timezone: Annotated[
+        str | None,
+        Option(help="Zone of days, and of times that name none: Europe/Berlin; by default UTC.", metavar="ZONE"),
+    ] = None,
+    strict: opt.Strict = False,
+    max_left_out: opt.MaxLeftOut = 0.5,
     seed: opt.Seed = 0,
     snapshot_every: Annotated[int, Option(help="Rounds between snapshots of the model.", callback=opt.counted)] = 10,
     request_id: Annotated[
@@ -119,13 +160,17 @@ def create(
     with Progress("create") as progress:
         from tensorucb.campaign import create_campaign, read_campaign_data
         from tensorucb.campaign._documents import policy_named
+        from tensorucb.campaign._people import read_cap
         from tensorucb.campaign._question import read_plain
         from tensorucb.campaign._stored import campaign_exists
+        from tensorucb.checks import check_choice
 
         # What can be refused at once is not refused after minutes of reading.
+        check_choice("metric", metric, METRICS)
         read_plain("credit", credit)
         read_plain("objective", objective)
         read_plain("epsilon", epsilon)
+        contact_cap = None if contact_cap is None else read_cap(contact_cap)
         chosen = policy_named(policy, settings)
         if request_id is None and campaign_exists(name, storage):
             raise InputError(f"there is a campaign called {name!r} already; choose another name.")
@@ -138,8 +183,13 @@ def create(
             strategies=strategies,
             columns=meanings,
             kinds=held,
+            consent=consent,
             id_type=id_type,
             window=window,
+            queries=_queries(queries),
+            timezone=timezone or "UTC",
+            strict=strict,
+            max_left_out=max_left_out,
             progress=progress,
         )
         with create_campaign(
@@ -147,10 +197,13 @@ def create(
             data=found,
             policy=chosen,
             storage=storage,
+            metric=metric,
             objective=objective,
             credit=credit,
             epsilon=epsilon,
             ask=told.ask,
+            contact_group=contact_group,
+            contact_cap=contact_cap,
             seed=seed,
             snapshot_every=snapshot_every,
             request_id=request_id,
@@ -159,9 +212,9 @@ def create(
     if json:
         emit_record(made, storage=url, report=found.report, next=following)
         return
-    for line in found.report:
-        indent = len(line) - len(line.lstrip())
-        say(line[:indent] + shown(line[indent:]))
+    say_report(found.report)
+    if metric == "value":
+        say("It decides by what responses are worth, not by how many there are.")
     say(f"Campaign {shown(made.name)} is ready in {shown(url)}.")
     say(f"Next: {following}")
 
@@ -176,6 +229,14 @@ def _next(campaign: Campaign, found: CampaignData, storage: str) -> str:
     words += [] if {"k", "budget"} & set(known) else ["-k", str(min(_K, campaign.graph.n_nodes))]
     words += ["--strategies", "all"] if found.strategies and "strategies" not in known else []
     return opt.next_command(storage, *words)
+
+
+def _queries(given: Sequence[str] | None) -> dict[str, str] | None:
+    """``TABLE=QUERY`` as queries by table."""
+    parts = [typed(text).partition("=") for text in given or ()]
+    if not all(table and query for table, _, query in parts):
+        raise BadParameter("--query must look like edges='select …'.")
+    return {table.strip(): query for table, _, query in parts} or None
 
 
 def _pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, dict[str, str]]:

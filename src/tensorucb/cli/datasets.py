@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
-from tensorucb.cli._network import MinActions, prepared
 from tensorucb.cli._output import emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
+from tensorucb.cli._research import MinActions, prepared
 
 if TYPE_CHECKING:
     from tensorucb.data import Description
@@ -21,13 +20,15 @@ if TYPE_CHECKING:
 _SHOP = "a shop: 400 users, purchases up to today, 60 products with text columns, as CSV"
 _HOLDS = "Can be read from a directory that holds"
 _SIZES = (400, 5000, 60)
+_RENAMED = (
+    *("--column", "actions.user=buyer", "--column", "actions.item=article", "--column", "actions.time=bought_on"),
+    *("--consent", "email_optin"),
+)
 
 datasets = opt.commands("Look at and check networks and action logs; generate synthetic ones.")
 
 FORMS = {
     "plain": "edges.csv and actions.csv (or followers, purchases; also .tsv, .gz, .ndjson, .parquet)",
-    "Digg 2009": "digg_friends.csv and digg_votes1.csv",
-    "Flixster": "links.txt and Ratings.timed.txt, or edges.csv and nodes.csv",
 }
 
 
@@ -96,6 +97,13 @@ def make_dataset(
     scale: Annotated[float, Option("--scale", help="Factor on all sizes.", callback=opt.finite)] = 1.0,
     seed: opt.Seed = 0,
     csv: Annotated[bool, Option("--csv", help="Write CSV instead of Parquet.")] = False,
+    dirty: Annotated[
+        bool,
+        Option(
+            "--dirty",
+            help="Write a shop as its systems export it: renamed columns, semicolons, €12.99, wrong rows, consent.",
+        ),
+    ] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Generate a network with an action log and write it in the plain form.
@@ -103,51 +111,49 @@ def make_dataset(
     `shop` writes what `tensorucb create NAME --data DIR` takes: followers, purchases up to today, products and users,
     and purchases of the next days for `tensorucb tell`. It is always CSV.
     """
-    if name == "shop":
-        _make_shop(out, scale, seed, as_json)
-        return
+    if dirty and name != "shop":
+        raise BadParameter("--dirty is for a shop; leave it out.")
     with Progress("datasets make"):
-        from tensorucb.data import checksum, generate_dataset, write_dataset
-        from tensorucb.data.sandbox import GENERATORS
-
-        if name not in GENERATORS:
-            raise BadParameter(f"no generator is called {name!r}; choose {', '.join(GENERATORS)} or shop.")
-        dataset = generate_dataset(name, scale=scale, rng=seed)
-        files = write_dataset(dataset, out, form="csv" if csv else "parquet")
-        digest = checksum(dataset)
+        if name == "shop":
+            files, about = _make_shop(out, scale, seed, dirty)
+            following = ["tensorucb", "create", "spring", "--data", str(out), *(_RENAMED if dirty else ())]
+        else:
+            files, about = _make_log(name, out, scale, seed, csv=csv)
+            following = ["tensorucb", "datasets", "describe", str(out)]
     if as_json:
-        graph, log = dataset.graph, dataset.log
-        sizes = {"n_users": graph.n_nodes, "n_edges": graph.n_edges, "n_products": log.n_items}
-        written = {"name": name, "scale": scale, "seed": seed, "files": [str(path) for path in files], **sizes}
-        emit_json({**written, "n_actions": log.n_actions, "checksum": digest})
+        emit_json({"name": name, "scale": scale, "seed": seed, "files": [str(path) for path in files], **about})
         return
+    until = f" until {about['today']}" if "today" in about else ""
     say(
-        f"{name}: {dataset.graph.n_nodes:,} users, {dataset.graph.n_edges:,} edges, {dataset.log.n_items:,} products, "
-        f"{dataset.log.n_actions:,} actions"
+        f"{name}: {about['n_users']:,} users, {about['n_edges']:,} edges, {about['n_products']:,} products, "
+        f"{about['n_actions']:,} actions{until}"
     )
-    _print_files(files, ["tensorucb", "datasets", "describe", str(out)])
-
-
-def _print_files(files: Sequence[Path], following: list[str]) -> None:
     for path in files:
         say(f"  {shown(path)}")
     say(f"Next: {shlex.join(following)}")
 
 
-def _make_shop(out: Path, scale: float, seed: int, as_json: bool) -> None:
-    with Progress("datasets make"):
-        from tensorucb.data import make_shop
+def _make_log(name: str, out: Path, scale: float, seed: int, *, csv: bool) -> tuple[list[Path], dict[str, Any]]:
+    """Write a network with its action log; returns the files, and what is in them."""
+    from tensorucb.data import checksum, generate_dataset, write_dataset
+    from tensorucb.data.sandbox import GENERATORS
 
-        if not 0.1 <= scale <= 100.0:
-            raise BadParameter(f"--scale of a shop must be from 0.1 to 100; got {scale:g}.")
-        users, edges, products = (round(size * scale) for size in _SIZES)
-        today = datetime.now(UTC).date().isoformat()
-        shop = make_shop(users, edges, products, today=today, rng=seed)
-        files = shop.write(out)
-    if as_json:
-        sizes = {"n_users": users, "n_edges": shop.followers.height, "n_products": products}
-        written = {"name": "shop", "scale": scale, "seed": seed, "today": today, "files": [str(path) for path in files]}
-        emit_json({**written, **sizes, "n_actions": shop.purchases.height})
-        return
-    say(f"shop: {users:,} users, {shop.followers.height:,} edges, {products:,} products, purchases until {today}")
-    _print_files(files, ["tensorucb", "create", "spring", "--data", str(out)])
+    if name not in GENERATORS:
+        raise BadParameter(f"no generator is called {name!r}; choose {', '.join(GENERATORS)} or shop.")
+    dataset = generate_dataset(name, scale=scale, rng=seed)
+    graph, log = dataset.graph, dataset.log
+    sizes = {"n_users": graph.n_nodes, "n_edges": graph.n_edges, "n_products": log.n_items, "n_actions": log.n_actions}
+    return write_dataset(dataset, out, form="csv" if csv else "parquet"), {**sizes, "checksum": checksum(dataset)}
+
+
+def _make_shop(out: Path, scale: float, seed: int, dirty: bool) -> tuple[list[Path], dict[str, Any]]:
+    """Write a shop; returns the files, and what is in them."""
+    from tensorucb.data import make_shop
+
+    if not 0.1 <= scale <= 100.0:
+        raise BadParameter(f"--scale of a shop must be from 0.1 to 100; got {scale:g}.")
+    users, edges, products = (round(size * scale) for size in _SIZES)
+    today = datetime.now(UTC).date().isoformat()
+    shop = make_shop(users, edges, products, today=today, rng=seed)
+    sizes = {"n_users": users, "n_edges": shop.followers.height, "n_products": products}
+    return shop.write(out, dirty=dirty), {"today": today, **sizes, "n_actions": shop.purchases.height}

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from tensorucb.cli import _options as opt
+from tensorucb.cli._interrupt import ending_in_order
 from tensorucb.cli._output import count, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.cli._results import print_decisions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tensorucb.experiments import Environment, SeedReason
     from tensorucb.policies import Policy
+    from tensorucb.threads import OnProgress
 
 
 def demo(
@@ -47,11 +50,16 @@ def demo(
     command = f"tensorucb demo --seed {seed} --rounds {rounds} --runs {runs}" + (" --quick" if quick else "")
     with Progress("demo") as report:
         from tensorucb.cli._reports import reason_cells, save_demo
-        from tensorucb.experiments import decision_table, run_experiment
+        from tensorucb.experiments import decision_table, run_experiment, run_policy
+        from tensorucb.threads import thread_count
 
         environment = demo_environment(seed, quick=quick)
         policies = demo_policies()
-        experiment = run_experiment(environment, policies, rounds=rounds, runs=runs, seed=seed, report=report)
+        compile_policies(environment, policies, report)
+        options: Any = {"rounds": rounds, "seed": seed}
+        experiment = run_experiment(environment, policies, runs=runs, jobs=thread_count(), report=report, **options)
+        # Other processes have played: ours learns here what it has learned in its last run.
+        run_policy(environment, policies["TensorUCB"], run=runs - 1, **options)
         product, reasons = _next_round(environment, policies["TensorUCB"])
         page, *figures = save_demo(out, environment, experiment, product=product, reasons=reasons, command=command)
     graph = environment.graph
@@ -93,7 +101,7 @@ def _serve(port: int, seed: int) -> None:
     with Progress("demo") as progress:
         progress(0, 1, "a network, and a campaign on it")
         from tensorucb.service._sandbox import PACE, serve_sandbox
-    with suppress(KeyboardInterrupt):  # the server has finished its requests and passes the signal on
+    with ending_in_order():
         serve_sandbox(port, seed, started=lambda address: _greet(address, PACE))
     say("\nStopped. Nothing is left of the campaign.")
 
@@ -123,8 +131,17 @@ def demo_policies() -> dict[str, Policy]:
     return {label: make_policy(label) for label in (*tensors, "HighDegree", "Random")}
 
 
+def compile_policies(environment: Environment, policies: Mapping[str, Policy], report: OnProgress) -> None:
+    """Play a few rounds with every policy, so that kernels are compiled here and not in several processes at once."""
+    from tensorucb.experiments import run_policy
+
+    for number, (label, policy) in enumerate(policies.items()):
+        report(number, len(policies), f"first rounds of {label}")
+        run_policy(environment, policy, rounds=3)
+
+
 def _next_round(environment: Environment, policy: Policy) -> tuple[str, list[SeedReason]]:
-    """What ``policy`` would do next for one product, and why; it has learned from the last run."""
+    """What ``policy`` would do next for one product, and why."""
     import numpy as np
 
     from tensorucb.experiments import explain_seeds

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from typer import Exit
+from typer import Exit, Option
 
 from tensorucb.cli._options import Json
 from tensorucb.cli._output import emit_json, print_table, say
+from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
 
 _EXTRAS = {
@@ -33,8 +35,15 @@ class Finding(NamedTuple):
     wrong: str = ""
 
 
-def doctor(json: Json = False) -> None:
+def doctor(
+    compile: Annotated[
+        bool, Option("--compile", help="First compile what campaigns and the demo need, so that no command waits.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Check this installation: versions, threads, BLAS, caches, memory, extras; exit code 1 if something is wrong."""
+    if compile:
+        _compile()
     looks = (_versions, _threads, _blas, _kernels, _cache, _memory, _databases, _extras)
     findings = [finding for look in looks for finding in look()]
     wrong = [finding.wrong for finding in findings if finding.wrong]
@@ -49,6 +58,26 @@ def doctor(json: Json = False) -> None:
             say("Nothing is wrong.")
     if wrong:
         raise Exit(1)
+
+
+def _compile() -> None:
+    """Play a few rounds of the demo, and of a campaign with each objective: that compiles the kernels they need."""
+    import tempfile
+
+    with Progress("doctor") as progress, tempfile.TemporaryDirectory() as folder:
+        from tensorucb.campaign import create_campaign, read_campaign_data
+        from tensorucb.cli.demo import compile_policies, demo_environment, demo_policies
+        from tensorucb.data import make_shop
+
+        compile_policies(demo_environment(0, quick=True), demo_policies(), progress)
+        progress(0, 1, "first rounds of a campaign")
+        make_shop(today="2026-01-01", rng=0).write(folder)
+        data = read_campaign_data(folder)
+        with create_campaign("compiled", data=data, storage="memory://") as campaign:
+            for objective in ("direct", "cascade"):
+                asked = campaign.ask(campaign.products()[0], k=10, objective=objective)
+                campaign.tell(asked.id, [{"user": asked.seeds[0], "time": time.time()}])
+                campaign.close(asked.id)
 
 
 # -- packages --
@@ -146,14 +175,14 @@ def _blas() -> Iterator[Finding]:
 
 
 def _kernels() -> Iterator[Finding]:
-    advice = "Set NUMBA_CACHE_DIR to a directory that can be written to; each process compiles for minutes otherwise."
-    try:
-        from tensorucb.graph._kernels import row_offsets
+    from tensorucb.graph._kernels import row_offsets
 
-        folder = Path(row_offsets._cache.cache_path)
-    except (RuntimeError, AttributeError) as error:
-        yield Finding("kernels", "not kept", f"Compiled kernels cannot be kept ({error}). {advice}")
+    advice = "Set NUMBA_CACHE_DIR to a directory that can be written to; each process compiles them again otherwise."
+    kept = row_offsets.compiled()._cache.cache_path
+    if kept is None:
+        yield Finding("kernels", "not kept", f"Compiled kernels cannot be kept. {advice}")
         return
+    folder = Path(kept)
     wrong = f"Compiled kernels cannot be kept in {str(folder)!r}. {advice}"
     yield Finding(
         "kernels", f"kept in {os.environ.get('NUMBA_CACHE_DIR') or folder}", "" if _can_write(folder) else wrong

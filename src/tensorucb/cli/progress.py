@@ -12,11 +12,15 @@ from typer import Argument, BadParameter, Option
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import STORAGE, campaign_at, one_id, typed
 from tensorucb.cli._output import count, emit_json, emit_record, print_table, say, shown
+from tensorucb.money import money
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import CampaignProgress, CampaignStatus, RoundProgress, Totals
+    from tensorucb.campaign import CampaignProgress, CampaignStatus, Lift, RoundProgress, Totals
 
 _SHOWN = 20  # rounds that `status` prints
+_Segment = Annotated[
+    str | None, Option(help="Split by this column of the table of users.", metavar="COLUMN", show_default=False)
+]
 
 
 def status(
@@ -25,20 +29,28 @@ def status(
         str | None, Option(help="Explain the choice of this round.", metavar="ROUND", show_default=False)
     ] = None,
     user: Annotated[
-        str | None, Option(help="With --explain: why this user was chosen or not.", metavar="ID", show_default=False)
+        str | None,
+        Option(
+            help="Whether this user may be contacted now; with --explain, why they were chosen or not.",
+            metavar="ID",
+            show_default=False,
+        ),
     ] = None,
+    segment: _Segment = None,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
     """List the campaigns of a store, or tell how one is going: responses beside expectation; or explain a round."""
-    if (explain is not None and name is None) or (user is not None and explain is None):
-        raise BadParameter("--explain needs a campaign's NAME, and --user needs --explain.")
+    if name is None and (explain is not None or user is not None or segment is not None):
+        raise BadParameter("--explain, --user and --segment need a campaign's NAME.")
     if name is None:
         _list_all(storage, json)
     elif explain is not None:
         _explain(storage, typed(name), explain, user, json)
+    elif user is not None:
+        _say_why_not(storage, typed(name), user, json)
     else:
-        _one(storage, typed(name), json)
+        _one(storage, typed(name), segment, json)
 
 
 def _list_all(storage: str, json: bool) -> None:
@@ -69,13 +81,25 @@ def _explain(storage: str, name: str, explain: str, user: str | None, json: bool
         say(getattr(explanation, "text", None) or str(explanation))
 
 
-def _one(storage: str, name: str, json: bool) -> None:
+def _say_why_not(storage: str, name: str, user: str, json: bool) -> None:
     with campaign_at(storage, name, "status") as campaign:
-        numbers, progress, settings = campaign.status(), campaign.progress(), campaign.settings
+        known = one_id(campaign.graph, user, "--user")
+        reason = campaign.why_not(known)
+    if json:
+        emit_json({"user": known, "why_not": reason})
+    else:
+        say(f"{shown(user)} may be contacted now." if reason is None else f"{shown(user)} {reason}.")
+
+
+def _one(storage: str, name: str, segment: str | None, json: bool) -> None:
+    with campaign_at(storage, name, "status") as campaign:
+        numbers, progress, settings = campaign.status(), campaign.progress(segment=segment), campaign.settings
+        names = campaign.names("products")
+        notices = campaign.attention()
         rounds = campaign.rounds() if json else ()
     if json:
         window, ask = settings["window"], settings.get("ask", {})
-        emit_record(numbers, window=window, ask=ask, rounds=rounds, progress=progress)
+        emit_record(numbers, window=window, ask=ask, rounds=rounds, progress=progress, attention=notices)
         return
     sizes = {"user": numbers.users, "edge": numbers.edges, "product": numbers.products}
     strategies = [f"{numbers.strategies:,} strategies"] if numbers.strategies else []
@@ -83,21 +107,28 @@ def _one(storage: str, name: str, json: bool) -> None:
     say(f"{shown(numbers.name)}: {numbers.policy}, {counts}, {count(numbers.rounds, 'round')} ({numbers.open:,} open)")
     if terms := _settings_text(settings):
         say(terms)
+    for notice in notices:
+        say(f"Attention: {shown(notice.text)}")
+    if people := _people_text(numbers):
+        say(people)
     if not progress.rounds:
         say(f"No rounds yet. Open one with `{opt.next_command(storage, 'tensorucb', 'ask', name)}`.")
         return
-    _print_rounds(progress)
+    _print_rounds(progress, names)
+    _print_segments(progress)
     say(f"Reach: {progress.contacted:,} different users contacted, {progress.reached:,} different users responded.")
     if progress.spend is not None:
-        responders = progress.closed.responders + progress.open.responders
-        each = (
-            f" ({progress.spend / responders:,.3g} per responder, counted once per round)"
-            if responders and progress.spend
-            else ""
-        )
-        say(f"Spend: {progress.spend:,.6g}{each}.")
+        cost = progress.cost_per_responder
+        each = "" if cost is None else f" ({money(cost)} per responder, counted once per round)"
+        say(f"Spend: {money(progress.spend)}{each}.")
+    if progress.revenue is not None:
+        say(f"Revenue: {progress.revenue.text}")
+        if progress.revenue.calibration is not None:
+            say(f"Calibration of the revenue: {progress.revenue.calibration.text}")
     if progress.lift is not None:
         say(f"Lift: {progress.lift.text}")
+        if progress.lift.revenue is not None:
+            say(f"Lift of the revenue: {progress.lift.revenue.text}")
     elif any(entry.held_out for entry in progress.rounds):
         say(f"Lift: {progress.lift_missing}")
     if progress.calibration is not None:
@@ -107,6 +138,15 @@ def _one(storage: str, name: str, json: bool) -> None:
     elif numbers.closed:
         say("Model: up to date; the next ask knows all responses of closed rounds.")
     _print_warnings(numbers)
+
+
+def _people_text(numbers: CampaignStatus) -> str:
+    """How many may not be contacted; empty if nobody said so."""
+    others = numbers.opted_out_unknown
+    kept = f" ({others:,} more {'is no user' if others == 1 else 'are no users'} here)" if others else ""
+    parts = [f"{count(numbers.opted_out, 'user')} opted out{kept}"] if numbers.opted_out or kept else []
+    parts += [f"{numbers.no_consent:,} without consent"] if numbers.no_consent else []
+    return f"Not to be contacted: {', '.join(parts)}." if parts else ""
 
 
 def _settings_text(settings: Mapping[str, Any]) -> str:
@@ -123,13 +163,48 @@ def _settings_text(settings: Mapping[str, Any]) -> str:
     return (counts + (f"Defaults of ask: {terms}." if terms else "")).rstrip()
 
 
-def _print_rounds(progress: CampaignProgress) -> None:
-    columns = ("Round", "Opened", "Status", "Product", "Users", "Expected", "Responded")
+def _print_segments(progress: CampaignProgress) -> None:
+    """What came of each value of the column that was asked for."""
+    if progress.segment is None:
+        return
+    columns = (shown(progress.segment), "Users", "Contacts", "Expected", "Responded", "Observed", "Believed", "Lift")
+    rows = [
+        (
+            shown(entry.id) + ("" if entry.enough else " *"),
+            entry.users,
+            entry.contacts,
+            "" if entry.expected is None else f"{entry.expected:,.1f}",
+            f"{entry.responders:,.1f}",
+            f"{100 * entry.observed:.2f} %",
+            "" if entry.believed is None else f"{100 * entry.believed:.2f} %",
+            "" if entry.lift is None else _lift_text(entry.lift),
+        )
+        for entry in progress.segments
+    ]
+    print_table(
+        columns,
+        rows,
+        words=columns[:1],
+        caption="Contacted users of closed rounds by this column, and what their followers did; lift in percentage "
+        "points with its 90 % interval. * too few to tell: fewer than five different users, or fewer than ten "
+        "responders came and were expected.",
+    )
+
+
+def _lift_text(lift: Lift) -> str:
+    return f"{100 * lift.difference:+.2f} ({100 * lift.low:+.2f} to {100 * lift.high:+.2f})"
+
+
+def _print_rounds(progress: CampaignProgress, names: Mapping[int | str, str]) -> None:
+    columns = ["Round", "Opened", "Status", "Product", "Users", "Expected", "Responded"]
+    if progress.revenue is not None:
+        columns.append("Revenue")
     own = [entry for entry in progress.rounds if entry.kind != "history"]
-    rows = [_row(entry) for entry in own[-_SHOWN:]]
+    rows = [_row(entry, names)[: len(columns)] for entry in own[-_SHOWN:]]
     for label, sums in (("closed", progress.closed), ("open", progress.open)):
         if sums.rounds:
-            rows.append(_total_row(label, sums))
+            earned = "" if progress.revenue is None else money(getattr(progress.revenue, label))
+            rows.append((*_total_row(label, sums), earned)[: len(columns)])
     left_out, imported = len(own) - _SHOWN, len(progress.rounds) - len(own)
     earlier = f"The last {_SHOWN} rounds; the sums count {left_out} earlier ones too. " if left_out > 0 else ""
     print_table(
@@ -143,17 +218,19 @@ def _print_rounds(progress: CampaignProgress) -> None:
         say(f"History: {count(imported, 'round')} imported, which the model learned first; no sum counts them.")
 
 
-def _row(entry: RoundProgress) -> tuple[object, ...]:
+def _row(entry: RoundProgress, names: Mapping[int | str, str]) -> tuple[object, ...]:
     from tensorucb.campaign._round import expectation
 
     mark = " "
     if entry.expected is not None and entry.within is False:
         mark = "+" if entry.responders > entry.expected.high else "-"
     product = "" if entry.product is None else shown(entry.product)
+    if entry.product is not None and entry.product in names:
+        product = f"{shown(names[entry.product])} ({product})"
     opened = _moment(entry.opened, "%Y-%m-%d")
     status = entry.status if entry.kind == "ask" else f"{entry.status} {entry.kind}"
     numbers = entry.contacted, expectation(entry.expected), f"{entry.responders:,}{mark}"
-    return entry.number, opened, status, product, *numbers
+    return entry.number, opened, status, product, *numbers, "" if entry.revenue is None else money(entry.revenue)
 
 
 def _total_row(label: str, sums: Totals) -> tuple[object, ...]:
@@ -164,11 +241,6 @@ def _total_row(label: str, sums: Totals) -> tuple[object, ...]:
 
 
 def _print_warnings(numbers: CampaignStatus) -> None:
-    for round_id, reason in numbers.quarantined.items():
-        say(
-            f"Round {round_id} could not be learned and is left out of the model: {shown(reason or 'see the log')}. "
-            "`tensorucb close --cancel` drops it."
-        )
     if numbers.webhook is not None and (numbers.webhook.pending or numbers.webhook.failed):
         told = f"{numbers.webhook.pending:,} closed rounds to tell, {numbers.webhook.failed:,} given up"
         say(f"Webhook: {told}; `tensorucb webhook {numbers.name}` tries again and says why.")
@@ -179,19 +251,80 @@ def _print_warnings(numbers: CampaignStatus) -> None:
         )
 
 
-def lift(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:
-    """Tell what contact changes: responses of followers of contacted users against those held out, with an interval."""
+def lift(
+    name: Annotated[
+        str | None, Argument(help="The campaign's name; a plan needs none.", metavar="NAME", show_default=False)
+    ] = None,
+    plan: Annotated[bool, Option("--plan", help="Say how many rounds with a hold-out show which effect.")] = False,
+    product: Annotated[str | None, Option(help="Plan: the product of the rounds.", metavar="ID")] = None,
+    k: Annotated[int | None, Option("-k", help="Plan: users of each round.", min=2, max=1000)] = None,
+    holdout: Annotated[float | None, Option(help="Plan: share of them not to contact.", metavar="SHARE")] = None,
+    rounds: Annotated[int | None, Option(help="Plan: which effect do so many rounds show?", min=1)] = None,
+    effect: Annotated[
+        float | None, Option(help="Plan: how many rounds show it? 0.01 is a percentage point.", metavar="SHARE")
+    ] = None,
+    power: Annotated[float, Option(help="Plan: how surely.", metavar="SHARE")] = 0.8,
+    followers: Annotated[
+        float | None, Option(help="Plan without NAME: of a chosen user, and of no other chosen one.", metavar="N")
+    ] = None,
+    rate: Annotated[
+        float | None, Option(help="Plan without NAME: share of them who respond anyway.", metavar="SHARE")
+    ] = None,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
+) -> None:
+    """Tell what contact changes: responses of followers of contacted users against those held out, with an interval.
+
+    With --plan: how many rounds with a hold-out show which effect. Give --rounds, or --effect, or both to learn how
+    surely they show it.
+    """
+    terms: dict[str, Any] = {"product": product, "k": k, "holdout": holdout, "rounds": rounds, "effect": effect}
+    if not plan:
+        if name is None:
+            raise BadParameter("name the campaign, or give --plan.")
+        if any(value is not None for value in (*terms.values(), followers, rate)):
+            raise BadParameter("these options belong to a plan; give --plan as well.")
+        _measured(storage, typed(name), json)
+        return
+    if name is not None:
+        if followers is not None or rate is not None:
+            raise BadParameter("the campaign knows --followers and --rate; leave them out.")
+        with campaign_at(storage, typed(name), "lift") as campaign:
+            found = campaign.plan_lift(**terms, power=power)
+    else:
+        from tensorucb.campaign import plan_lift
+
+        if followers is None or rate is None or product is not None:
+            raise BadParameter("without a campaign, --plan needs --followers and --rate, and no --product.")
+        named: dict[str, Any] = {"users": k, "holdout": holdout, "rounds": rounds, "effect": effect}
+        found = plan_lift(
+            followers, rate, power=power, **{name: value for name, value in named.items() if value is not None}
+        )
+    if json:
+        emit_record(found)
+    else:
+        say(f"Plan: {found.text}")
+
+
+def _measured(storage: str, name: str, json: bool) -> None:
     with campaign_at(storage, name, "lift") as campaign:
         found = campaign.lift()
     if json:
         emit_record(found)
         return
-    rows = [
+    rows: list[tuple[str, ...]] = [
         ("contacted", f"{found.contacted_followers:,}", f"{100 * found.contacted_rate:.2f} %"),
         ("held out", f"{found.held_out_followers:,}", f"{100 * found.held_out_rate:.2f} %"),
     ]
-    print_table(("Followers of users who were", "Followers", "Responded"), rows, words=("Followers of users who were",))
+    columns = ["Followers of users who were", "Followers", "Responded"]
+    if found.revenue is not None:
+        columns.append("Revenue per follower")
+        each = found.revenue.contacted, found.revenue.held_out
+        rows = [(*row, money(revenue)) for row, revenue in zip(rows, each, strict=True)]
+    print_table(columns, rows, words=columns[:1])
     say(f"Lift: {found.text}")
+    if found.revenue is not None:
+        say(f"Lift of the revenue: {found.revenue.text}")
 
 
 def expire(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:
@@ -212,6 +345,7 @@ def expire(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = Fals
 def report(
     name: opt.Name,
     out: opt.OutFile = Path("report.html"),
+    segment: _Segment = None,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -219,7 +353,7 @@ def report(
     with campaign_at(storage, name, "report") as campaign:
         from tensorucb.plots import campaign_report
 
-        page = campaign_report(campaign.progress()).save(out)
+        page = campaign_report(campaign.progress(segment=segment)).save(out)
     if json:
         emit_json({"report": str(page)})
         return

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from typer import Argument, BadParameter, Option
 
-from tensorucb.cli import _network as net
 from tensorucb.cli import _options as opt
+from tensorucb.cli import _research as research
 from tensorucb.cli._output import count, emit_json, say, shown
-from tensorucb.cli._policies import PolicyNames, chosen_policies
 from tensorucb.cli._progress import Progress
 from tensorucb.cli._results import print_reproduction, write_tables
 
@@ -24,24 +23,24 @@ Target = Literal["table-network", "fig-degrees", "fig-regret", "fig-rank", "fig-
 
 def reproduce(
     target: Annotated[Target, Argument(help="Table or figure, or all of them.")],
-    data: net.Data = None,
-    synthetic: net.SyntheticNetwork = None,
-    scale: net.Scale = net.Generator.scale,
+    data: research.Data = None,
+    synthetic: research.SyntheticNetwork = None,
+    scale: research.Scale = research.Generator.scale,
     features: Annotated[
-        net.Features,
+        research.Features,
         Option(
             help="What policies know of users. paper: the eigenmap of the network and nothing else, baselines as "
             "published and tuned, and the paper's oracle. ours: their past as well, everybody tuned."
         ),
     ] = "paper",
-    policy: PolicyNames = None,
-    min_actions: net.MinActions = 0,
+    policy: research.PolicyNames = None,
+    min_actions: research.MinActions = 0,
     products: Annotated[
         int | None, Option(help="Sample that many products of the data set.", show_default="all", callback=opt.counted)
     ] = None,
-    window: net.ActivationWindow = None,
-    objective: net.RoundObjective = "direct",
-    feedback: net.RoundFeedback = "one_hop",
+    window: research.ActivationWindow = None,
+    objective: research.RoundObjective = "direct",
+    feedback: research.RoundFeedback = "one_hop",
     oracle: Annotated[
         Literal["tim", "opim"] | None,
         Option(
@@ -92,13 +91,13 @@ def reproduce(
         from tensorucb.plots import save_figure
 
         known, published = paper_policies(features)
-        policies = chosen_policies(known, policy)
+        policies = research.chosen_policies(known, policy)
         from_file = {} if settings is None else read_settings(settings)
         earlier = read_settings(out / "settings.toml") if (out / "settings.toml").exists() else {}
         check_labels(from_file, {**known, **policies})
         grids = {label: grid for label, grid in {**published, **from_file}.items() if label in policies}
         preparation: Any = {"min_actions": min_actions, "products": products, "window": window}
-        network = net.load_network(data, synthetic, net.Generator(scale), seed=seed, **preparation)
+        network = research.load_network(data, synthetic, research.Generator(scale), seed=seed, **preparation)
         graph = network.content.graph
         wanted = _targets(target, policies)
         effort = Effort.quick() if quick else Effort()

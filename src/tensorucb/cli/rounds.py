@@ -1,25 +1,28 @@
-"""The commands of a round: ``tensorucb ask``, ``tell`` and ``close``."""
+"""The commands of a round: ``tensorucb ask``, ``preview``, ``tell`` and ``close``."""
 
 from __future__ import annotations
 
+import inspect
 import json as jsonlib
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
-from tensorucb.cli._options import IDS, SPAN, STORAGE, campaign_at, finite, listed_ids, span, typed
-from tensorucb.cli._output import count, emit_json, emit_record, left_out, print_table, say, shown
-from tensorucb.errors import FileFormatError, InputError
+from tensorucb.cli._options import IDS, SPAN, STORAGE, campaign_at, finite, listed_ids, names_of_users, span, typed
+from tensorucb.cli._output import ask as answer_to
+from tensorucb.cli._output import count, emit_record, print_table, say, say_what_was_read, shown
+from tensorucb.errors import EarlyCloseError, FileFormatError, InputError, StateError
+from tensorucb.money import money
 from tensorucb.question import ARGUMENTS, help_of
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import Ask, Campaign, TellReport
+    from tensorucb.campaign import Ask, Campaign, Preview, TellReport
 
 Users = list[str] | None
 
@@ -47,6 +50,7 @@ def ask(
     users: Annotated[Users, Option(help=help_of("users"), metavar=IDS)] = None,
     shadow: Annotated[Users, Option(help=help_of("shadow"), metavar=IDS)] = None,
     cooldown: Annotated[str | None, Option(help=help_of("cooldown"), parser=span, metavar=SPAN)] = None,
+    audience_rest: Annotated[str | None, Option(help=help_of("audience_rest"), parser=span, metavar=SPAN)] = None,
     budget: Annotated[float | None, Option(help=help_of("budget"), callback=finite)] = None,
     costs: Annotated[Path | None, Option(help=f"{help_of('costs')} A table with columns user and cost.")] = None,
     quotas: Annotated[
@@ -65,53 +69,79 @@ def ask(
     objective: Annotated[str | None, Option(help=help_of("objective"), metavar="direct|cascade")] = None,
     epsilon: Annotated[float | None, Option(help=help_of("epsilon"), callback=finite)] = None,
     request_id: Annotated[str | None, Option(help=help_of("request_id"), metavar="ID")] = None,
+    proposal: Annotated[str | None, Option(help=help_of("proposal"), metavar="ID")] = None,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
     """Open a round: who to contact for a product, and what to expect.
 
     Options that name users may be repeated. Each takes an id exactly as it is, or @FILE, a file with one id on each
-    line; an id that begins with @ is written with two: @@ann. What is left out comes from [ask] of the campaign file.
+    line or a table of users; an id that begins with @ is written with two: @@ann. What is left out comes from [ask] of
+    the campaign file.
     """
-    arguments: dict[str, Any] = {name: value for name, value in locals().items() if name in ARGUMENTS}
+    options = dict(locals())
+    with campaign_at(storage, name, "ask") as campaign:
+        result = campaign.ask(**_arguments(campaign, options))
+        explanation: Any = result.explain()
+    if json:
+        emit_record(result, explanation=explanation)
+    else:
+        _print(result, explanation, f"Round {result.id} (number {result.number})")
+        # Rows of a log find the rounds of their product by themselves; without a product they need the round's number.
+        place = [] if result.product is not None else [str(result.number)]
+        following = opt.next_command(storage, "tensorucb", "tell", name, *place, "FILE")
+        say(f"Next: contact them, then {following}")
+
+
+def preview(**options: Any) -> None:
+    """Say who would be chosen now, and what to expect, with the options of ask; nothing is opened."""
+    with campaign_at(options["storage"], options["name"], "preview") as campaign:
+        result = campaign.preview(**_arguments(campaign, options))
+    if options["json"]:
+        emit_record(result)
+        return
+    _print(result, result.explanation, "Preview: nothing is opened")
+    if options["users"]:
+        say(f"That is {result.difference:+.1f} responders beside the campaign's own choice.")
+    say(f"To open this very round or none: the same options to ask, and --proposal {result.proposal}")
+
+
+# The same options: a round that was looked at is opened by the same line with another word.
+preview.__signature__ = inspect.signature(ask, eval_str=True)  # type: ignore[attr-defined]
+preview.__annotations__ = ask.__annotations__
+
+
+def _arguments(campaign: Campaign, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `Campaign.ask` from the options of a command."""
+    arguments = {name: options[name] for name in ARGUMENTS}
+    product, features = options["product"], options["features"]
+    strategy, strategies = options["strategy"], options["strategies"]
     if product is not None and features is not None:
         raise BadParameter("give --product or --features, not both.")
     if strategy is not None and strategies is not None:
         raise BadParameter("give --strategy or --strategies, not both.")
-    if per_user and strategy is not None:
+    if options["per_user"] and strategy is not None:
         raise BadParameter("--per-user needs --strategies: all, or ids with commas between them.")
-    if shadow and strategies is not None:
+    if options["shadow"] and strategies is not None:
         raise BadParameter(
             "--shadow goes with --strategy, if all users got the same one. If they did not, say who got which in "
             "Python: campaign.ask(…, strategies=…, shadow={user: strategy})."
         )
+    arguments["quotas"] = _by_group("--quota", options["quotas"])
+    arguments["minima"] = _by_group("--minimum", options["minima"])
     arguments["product"] = None if features is None else _numbers(features)
-    arguments["quotas"] = _by_group("--quota", quotas)
-    arguments["minima"] = _by_group("--minimum", minima)
-    with campaign_at(storage, name, "ask") as campaign:
-        if product is not None:
-            arguments["product"] = _known(product, campaign.products())
-        arguments["strategies"] = _strategy_ids(strategy, strategies, campaign.strategies())
-        for option, about in ARGUMENTS.items():
-            if about.kind in ("users", "contacts"):
-                typed_as = f"--{option.replace('_', '-')}"
-                arguments[option] = listed_ids(campaign.graph, arguments[option], typed_as, may_be_empty=about.zero)
-        arguments["costs"] = _column(campaign, costs, "cost")
-        arguments["groups"] = _column(campaign, groups, "group")
-        result = campaign.ask(**arguments)
-        explanation: Any = result.explain()
-    if json:
-        _emit(result, explanation=explanation)
-    else:
-        _print(result, explanation)
-        following = opt.next_command(storage, "tensorucb", "tell", name, str(result.number), "FILE")
-        say(f"Next: contact them, then {following}")
-
-
-def _emit(ask: Ask, **more: Any) -> None:
-    from tensorucb.campaign._documents import to_json
-
-    emit_json({**to_json(ask), **to_json(more)})
+    if product is not None:
+        arguments["product"] = _known(product, campaign.products())
+    arguments["strategies"] = _strategy_ids(strategy, strategies, campaign.strategies())
+    for option, about in ARGUMENTS.items():
+        if about.kind in ("users", "contacts"):
+            typed_as = f"--{option.replace('_', '-')}"
+            arguments[option] = listed_ids(
+                campaign.graph, arguments[option], typed_as, names_of_users(campaign), may_be_empty=about.zero
+            )
+    arguments["costs"] = _column(campaign, options["costs"], "cost")
+    arguments["groups"] = _column(campaign, options["groups"], "group")
+    return arguments
 
 
 def _numbers(text: str) -> list[float]:
@@ -164,29 +194,36 @@ def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
     return column_from(campaign, file, meaning)
 
 
-def _print(result: Ask, explanation: Any) -> None:
+def _print(result: Ask | Preview, explanation: Any, title: str) -> None:
     rows = []
     for seed in explanation.seeds:
         best = ", ".join(f"{shown(each.user)} {each.probability:.2f}" for each in seed.followers[:3])
         place = f"{seed.rank} held out" if seed.status == "held_out" else f"{seed.rank}"
         gets = () if result.strategies is None else (shown(seed.strategy),)
-        rows.append((place, shown(seed.user), *gets, f"{seed.gain:.2f}", f"{seed.score:.2f}", best))
+        rows.append((place, shown(seed.user), *gets, f"{seed.gain:,.2f}", f"{seed.score:,.2f}", best))
     left = ("", "User") if result.strategies is None else ("", "User", "Strategy")
     words = (*left, "Strongest followers")
+    by_value = any(seed.metric == "value" for seed in explanation.seeds)
     caption = (
-        "Adds: this user's part of the expected responses, beyond the users above; chosen users themselves do not "
-        "count. Alone: if nobody else were contacted."
+        f"Adds: this user's part of the expected {'revenue' if by_value else 'responses'}, beyond the users above; "
+        "chosen users themselves do not count. Alone: if nobody else were contacted."
     )
-    if result.held_out:
+    if getattr(result, "held_out", ()):
         caption += " Held out: do not contact them; they show what happens without contact."
-    title = f"Round {result.id} (number {result.number})"
     print_table((*left, "Adds", "Alone", words[-1]), rows, words=words, title=title, caption=caption)
     if result.reach is not None:
         say(f"Expected reach {result.reach}.")
+        if result.reach.revenue is not None:
+            say(f"Expected revenue {result.reach.revenue}.")
     if result.cost is not None:
-        say(f"Contacting them costs {result.cost:g}.")
+        returned = "" if result.return_on_cost is None else f" Return on cost {result.return_on_cost}."
+        say(f"Contacting them costs {money(result.cost)}.{returned}")
     if explanation.certificate:
         say(f"Certificate: {explanation.certificate}")
+    if result.fatigue is not None:
+        rest = result.fatigue.rest
+        advice = "" if rest is None else f" Let them rest: --audience-rest {rest}."
+        say(f"{result.fatigue}{advice}")
 
 
 def tell(
@@ -200,7 +237,8 @@ def tell(
             show_default=False,
         ),
     ],
-    unknown: opt.Unknown = "refuse",
+    strict: opt.Strict = False,
+    max_left_out: opt.MaxLeftOut = 0.5,
     columns: opt.Columns = None,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
@@ -208,9 +246,9 @@ def tell(
     """Store responses of a round, or of all rounds in a log, late and in any order; again changes nothing.
 
     A row says whether a follower responded to a contacted user (fields source, target, outcome: 0 or 1), or that
-    somebody bought (fields user, time). Fields time and event_id may be added. Without ROUND each row needs a field
-    round, or a field product (or item): it then counts for the rounds of that product in whose window it falls, and in
-    which its user was chosen or follows somebody who was. Other rows are left out and counted.
+    somebody bought (fields user, time). Fields time, event_id and amount (what it brought) may be added. Without ROUND
+    each row needs a field round, or a field product (or item): it then counts for the rounds of that product in whose
+    window it falls, and in which its user was chosen or follows somebody who was. Other rows are left out and counted.
     """
     *rounds, file = files
     if len(rounds) > 1:
@@ -218,7 +256,7 @@ def tell(
     named = opt.column_names(columns)
     rows = _stdin() if file == "-" else file
     with campaign_at(storage, name, "tell") as campaign:
-        options: Any = {"unknown": unknown, "columns": named}
+        options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": named}
         if rounds:
             report = campaign.tell(rounds[0], rows, **options)
         else:
@@ -240,12 +278,11 @@ def _print_told(report: TellReport) -> None:
         print_table(("Round", "Accepted", "Late", "Told before"), lines, words=("Round",))
     if other:
         say(f"  {count(other, 'row')} of no round {'is' if other == 1 else 'are'} left out.")
-    if report.unknown:
-        say(f"  {left_out(report.unknown)}")
+    say_what_was_read(report)
     if report.outside_window:
         say(
             f"  {report.outside_window:,} before the contact or after the window count for nothing; "
-            "check that times are unix seconds or ISO times in UTC.",
+            "check that times are unix seconds or ISO times, and their zone.",
             err=True,
         )
     for clash in report.contradictions:
@@ -277,21 +314,35 @@ def _stdin_lines() -> Iterator[str]:
         raise FileFormatError("stdin is not UTF-8 text; send NDJSON in UTF-8.") from None
 
 
+def _closed(campaign: Campaign, round_id: str, early: bool) -> Ask:
+    """The closed round; somebody at a terminal is asked if it is far too early."""
+    try:
+        return campaign.close(round_id, early=early)
+    except EarlyCloseError as error:
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise
+        say(str(error).partition(" Nothing was closed.")[0], err=True)
+        if answer_to("Close it now? [y/N]:").lower() not in ("y", "yes"):
+            raise StateError("nothing was closed, since the question was not answered with yes.") from None
+    return campaign.close(round_id, early=True)
+
+
 def close(
     name: opt.Name,
     round_id: Annotated[
         str, Argument(help="The round: its id, from ask, or its number.", metavar="ROUND", show_default=False)
     ],
     cancel: Annotated[bool, Option("--cancel", help="Learn nothing, since nobody was contacted.")] = False,
+    early: Annotated[bool, Option("--early", help="Do not ask, though most responses may still come.")] = False,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
     """Close a round, so that silence becomes "no" and the model learns it; or cancel it."""
     with campaign_at(storage, name, "close") as campaign:
-        ended = campaign.cancel(round_id) if cancel else campaign.close(round_id)
+        ended = campaign.cancel(round_id) if cancel else _closed(campaign, round_id, early)
         model = campaign.model_hash() if json else None
     if json:
-        _emit(ended, model=model)
+        emit_record(ended, model=model)
         return
     say(f"Round {shown(ended.id)} is {ended.status}.")
     say(f"Next: {opt.next_command(storage, 'tensorucb', 'status', name)}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from tensorucb.cli import _options as opt
+from tensorucb.cli._interrupt import ending_in_order
 from tensorucb.cli._options import STORAGE, WHERE, typed
 from tensorucb.cli._output import count, emit_json, print_table, say, shown
 from tensorucb.errors import MissingExtraError
@@ -75,7 +76,7 @@ def serve(
         with redirect_stdout(here):
             _greet(settings, address)
 
-    with opt.opened_engine(engine, address) as where, suppress(KeyboardInterrupt):  # requests are finished by then
+    with opt.opened_engine(engine, address) as where, ending_in_order():
         run(settings, engine=where, log_level=log_level, started=started)
     say("\nStopped. Requests that were running are finished; campaigns are as the last answers said.")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tensorucb.client._campaign import RemoteCampaign
-from tensorucb.client._client import Client
-from tensorucb.client._records import Session
+from tensorucb.client._client import Client, Session
 
 __all__ = ["Client", "RemoteCampaign", "Session"]

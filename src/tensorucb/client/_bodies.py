@@ -1,4 +1,4 @@
-"""What callers give, as JSON or as a table to upload: conversions at the door."""
+"""Conversions at the door: what callers give as JSON or as a table to upload, and answers as records."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
+from tensorucb.campaign._documents import from_json
 from tensorucb.checks import check_path, plain, refusal, shown
-from tensorucb.errors import FileFormatError, InputError
+from tensorucb.errors import FileFormatError, InputError, ServiceError
 from tensorucb.moments import duration, duration_text, unix_seconds
-from tensorucb.tables import suffix_of, table_columns
+
+T = TypeVar("T")
 
 _KINDS = {
     ".csv": "text/csv",
@@ -42,6 +44,14 @@ def as_json(name: str, value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset | range):
         return [as_json(name, entry) for entry in value]
     raise refusal(name, "something that JSON can hold: numbers, texts, lists, arrays", value)
+
+
+def record(kind: type[T], document: Any) -> T:
+    """A record of the library from the service's JSON."""
+    try:
+        return from_json(kind, document)
+    except FileFormatError as error:
+        raise ServiceError(f"the service's {kind.__name__} is not ours: {error} Is its release another one?") from error
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,8 @@ class Upload:
 def as_upload(name: str, table: Any) -> Upload:
     """A file as it is, a frame as Parquet, rows and columns as JSON."""
     if isinstance(table, str | os.PathLike):
+        from tensorucb._delimited import suffix_of
+
         path = check_path(name, table)
         return Upload(_KINDS[suffix_of(path, tuple(_KINDS))], path)
     if isinstance(table, Mapping) and not any(_is_column(value) for value in table.values()):
@@ -95,11 +107,11 @@ def _rows(name: str, rows: Any) -> Upload:
 def _parquet(name: str, table: Any) -> Upload:
     import polars as pl
 
-    columns = table if isinstance(table, Mapping) else table_columns(name, table)
+    from tensorucb.tables import as_frame
+
+    held = io.BytesIO()
     try:
-        frame = pl.DataFrame({str(label): pl.Series(values) for label, values in columns.items()})
-        held = io.BytesIO()
-        frame.write_parquet(held)
-    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        as_frame(name, table).write_parquet(held)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise InputError(f"cannot be sent as a table ({shown(str(error))[1:-1]}).", argument=name) from error
     return Upload(_KINDS[".parquet"], held.getvalue())

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 from tensorucb.campaign import (
@@ -21,18 +21,24 @@ from tensorucb.campaign import (
     ForgetReport,
     HistoryReport,
     Lift,
+    LiftPlan,
+    Notice,
+    OptReport,
     Preview,
     RoundExplanation,
     TellLogReport,
     TellReport,
 )
-from tensorucb.checks import check_choice, check_id, check_path, check_text, refusal
-from tensorucb.client._bodies import as_json, as_upload
+from tensorucb.campaign._network import as_consent
+from tensorucb.campaign._round import named_round
+from tensorucb.campaign._tables import ids_of
+from tensorucb.checks import check_choice, check_flag, check_id, check_path, check_text, refusal
+from tensorucb.client._bodies import as_json, as_upload, record
 from tensorucb.client._http import Connection
-from tensorucb.client._records import explanation, record
 from tensorucb.errors import ServiceError
 from tensorucb.files import staged
 from tensorucb.moments import Duration
+from tensorucb.reports import Tolerance
 
 _PAGE = 500
 _MANIFEST = "manifest.json"
@@ -64,6 +70,12 @@ def request_key(request_id: str | None) -> str:
     return request_id
 
 
+def _moment_text(value: float | datetime | str | None) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return value.isoformat() if isinstance(value, datetime) else repr(float(value))
+
+
 class RemoteCampaign:
     """A campaign on a service. Get one from :meth:`Client.campaign` or :meth:`Client.create_campaign`.
 
@@ -89,13 +101,42 @@ class RemoteCampaign:
         """Numbers of users, products and rounds."""
         return record(CampaignStatus, self._get())
 
-    def progress(self, rounds: int | None = None) -> CampaignProgress:
+    def progress(
+        self,
+        rounds: int | None = None,
+        *,
+        product: int | str | None = None,
+        strategy: int | str | None = None,
+        since: float | datetime | str | None = None,
+        until: float | datetime | str | None = None,
+        segment: str | None = None,
+    ) -> CampaignProgress:
         """How it is going; ``rounds`` is how many of the last rounds it lists, by default 200."""
-        return record(CampaignProgress, self._get("progress", rounds=rounds))
+        ends = {name: _moment_text(value) for name, value in (("since", since), ("until", until))}
+        selected = {"product": product, "strategy": strategy, **ends, "segment": segment}
+        return record(CampaignProgress, self._get("progress", rounds=rounds, **selected))
+
+    def attention(self) -> tuple[Notice, ...]:
+        """What needs a person today, the most urgent first."""
+        return tuple(record(Notice, item) for item in self._get("attention"))
 
     def lift(self) -> Lift:
         """Compare followers of contacted and of held-out users."""
         return record(Lift, self._get("lift"))
+
+    def plan_lift(
+        self,
+        product: int | str | None = None,
+        k: int | None = None,
+        *,
+        holdout: float | None = None,
+        rounds: int | None = None,
+        effect: float | None = None,
+        power: float = 0.8,
+    ) -> LiftPlan:
+        """Say how many rounds with a hold-out show which effect of contact; leave out what is asked for."""
+        given = {name: value for name, value in locals().items() if name != "self"}
+        return record(LiftPlan, self._get("lift", "plan", **given))
 
     def products(self) -> tuple[int | str, ...]:
         """Ids of the catalogue's products."""
@@ -105,8 +146,17 @@ class RemoteCampaign:
         """Ids of the catalogue's strategies."""
         return tuple(item["id"] for item in self._pages("strategies"))
 
+    def names(self, table: str) -> dict[int | str, str]:
+        """What ``"products"``, ``"strategies"`` or ``"users"`` are called, by id; who has no name is left out."""
+        check_choice("table", table, ("products", "strategies", "users"))
+        return {item["id"]: item["name"] for item in self._pages(table) if item["name"] is not None}
+
+    def segments(self) -> tuple[str, ...]:
+        """Columns of the table of users that :meth:`progress` can split by."""
+        return tuple(self._get()["segments"])
+
     def users(self, search: str | None = None) -> tuple[int | str, ...]:
-        """Ids of the users, or of those whose id begins with ``search``."""
+        """Ids of the users, or of those whose id begins with ``search`` or whose name holds it."""
         return tuple(item["id"] for item in self._pages("users", search=search))
 
     def rounds(self, status: str | None = None) -> tuple[Ask, ...]:
@@ -114,9 +164,9 @@ class RemoteCampaign:
         newest_first = [self._ask(item) for item in self._pages("rounds", status=status)]
         return tuple(reversed(newest_first))
 
-    def round(self, round_id: str | int) -> Ask:
+    def round(self, round_id: str | int | Ask) -> Ask:
         """One round, by its id or its number."""
-        return self._ask(self._get("rounds", check_id("round_id", round_id)))
+        return self._ask(self._get("rounds", _round(round_id)))
 
     def ask(
         self,
@@ -129,6 +179,7 @@ class RemoteCampaign:
         candidates: Any = None,
         must_include: Any = None,
         cooldown: Duration | None = None,
+        audience_rest: Duration | None = None,
         costs: Any = None,
         budget: float | None = None,
         groups: Any = None,
@@ -143,6 +194,7 @@ class RemoteCampaign:
         objective: str | None = None,
         epsilon: float | None = None,
         request_id: str | None = None,
+        proposal: str | None = None,
     ) -> Ask:
         """Open a round, as :meth:`Campaign.ask <tensorucb.campaign.Campaign.ask>` does.
 
@@ -163,6 +215,7 @@ class RemoteCampaign:
         candidates: Any = None,
         must_include: Any = None,
         cooldown: Duration | None = None,
+        audience_rest: Duration | None = None,
         costs: Any = None,
         budget: float | None = None,
         groups: Any = None,
@@ -177,6 +230,7 @@ class RemoteCampaign:
         objective: str | None = None,
         epsilon: float | None = None,
         request_id: str | None = None,
+        proposal: str | None = None,
     ) -> Preview:
         """Say what :meth:`ask` with the same arguments would choose now, and why; opens nothing.
 
@@ -185,32 +239,35 @@ class RemoteCampaign:
         given = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
         return record(Preview, self._post(_body(given), "preview"))
 
-    def explain(self, round_id: str | int, user: int | str | None = None) -> Explanation | RoundExplanation:
+    def explain(self, round_id: str | int | Ask, user: int | str | None = None) -> Explanation | RoundExplanation:
         """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
         asked = None if user is None else check_id("user", user)
-        return explanation(self._get("rounds", check_id("round_id", round_id), "explanation", user=asked))
+        document = self._get("rounds", _round(round_id), "explanation", user=asked)
+        return record(RoundExplanation, document) if "seeds" in document else record(Explanation, document)
 
     def tell(
         self,
-        round_id: str | int,
+        round_id: str | int | Ask,
         responses: Any,
         *,
-        unknown: Literal["refuse", "skip"] = "refuse",
+        strict: bool = False,
+        max_left_out: float = 0.5,
         columns: Mapping[str, str] | None = None,
     ) -> TellReport:
         """Store responses of a round, durably; again, late or in any order."""
-        parts = ("rounds", check_id("round_id", round_id), "responses")
-        return record(TellReport, self._upload(responses, unknown, columns, *parts))
+        parts = ("rounds", _round(round_id), "responses")
+        return record(TellReport, self._upload(responses, Tolerance.of(strict, max_left_out), columns, *parts))
 
     def tell_log(
         self,
         responses: Any,
         *,
-        unknown: Literal["refuse", "skip"] = "refuse",
+        strict: bool = False,
+        max_left_out: float = 0.5,
         columns: Mapping[str, str] | None = None,
     ) -> TellLogReport:
         """Store the rows of a log that belong to rounds, such as all purchases since yesterday."""
-        return record(TellLogReport, self._upload(responses, unknown, columns, "responses"))
+        return record(TellLogReport, self._upload(responses, Tolerance.of(strict, max_left_out), columns, "responses"))
 
     def import_history(
         self,
@@ -218,28 +275,30 @@ class RemoteCampaign:
         product: int | str | None = None,
         *,
         window: Duration | None = None,
-        unknown: Literal["refuse", "skip"] = "refuse",
+        strict: bool = False,
+        max_left_out: float = 0.5,
         columns: Mapping[str, str] | None = None,
     ) -> HistoryReport:
         """Learn from past campaigns or from a log of purchases, before everything else in the order of learning."""
         more = {"product": product, "window": as_json("window", window)}
-        return record(HistoryReport, self._upload(responses, unknown, columns, "history", **more))
+        tolerance = Tolerance.of(strict, max_left_out)
+        return record(HistoryReport, self._upload(responses, tolerance, columns, "history", **more))
 
-    def close(self, round_id: str | int) -> Ask:
-        """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-        return self._ask(self._post(None, "rounds", check_id("round_id", round_id), "close"))
+    def close(self, round_id: str | int | Ask, *, early: bool = False) -> Ask:
+        """Close a round: silence becomes "no", and the model learns it; ``early`` if most of its window is to come."""
+        return self._ask(self._post({"early": check_flag("early", early)}, "rounds", _round(round_id), "close"))
 
-    def cancel(self, round_id: str | int) -> Ask:
+    def cancel(self, round_id: str | int | Ask) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned."""
-        return self._ask(self._post(None, "rounds", check_id("round_id", round_id), "cancel"))
+        return self._ask(self._post(None, "rounds", _round(round_id), "cancel"))
 
     def expire(self) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. The service does so by itself."""
         return list(self._post(None, "expire")["closed"])
 
-    def add_products(self, ids: Any, features: Any) -> None:
-        """Add products to the catalogue: one row of numbers each."""
-        self._post(_body({"ids": ids, "features": features}), "products")
+    def add_products(self, ids: Any, features: Any, values: Any = None) -> None:
+        """Add products to the catalogue: one row of numbers each, and what a response to each is worth."""
+        self._post(_body({"ids": ids, "features": features, "values": values}), "products")
 
     def add_strategies(self, ids: Any, features: Any, costs: Any = None) -> None:
         """Add strategies to the catalogue: one row of features each, and what each adds to the cost of a contact."""
@@ -254,10 +313,38 @@ class RemoteCampaign:
         *,
         costs: Any = None,
         groups: Any = None,
+        values: Any = None,
+        consent: Any = None,
     ) -> None:
         """Add users (possibly none) and edges ``sources → targets`` between any users."""
         given = {"ids": ids, "features": features, "sources": sources, "targets": targets}
-        self._post(_body({**given, "costs": costs, "groups": groups}), "users")
+        agreed = None if consent is None else as_consent("consent", consent)
+        self._post(_body({**given, "costs": costs, "groups": groups, "values": values, "consent": agreed}), "users")
+
+    def set_costs(self, costs: Mapping[int | str, float]) -> None:
+        """Change what strategies cost from now on, by id; past rounds keep what they have spent."""
+        self._post({"costs": as_json("costs", costs)}, "strategies", "costs")
+
+    def opt_out(self, users: Any, *, everywhere: bool = False) -> OptReport:
+        """Never contact these people again, in this campaign or in all campaigns of the store."""
+        return self._opt(users, everywhere, "opt-outs")
+
+    def opt_in(self, users: Any, *, everywhere: bool = False) -> OptReport:
+        """Undo :meth:`opt_out`; in a campaign with consent this is consent as well."""
+        return self._opt(users, everywhere, "opt-ins")
+
+    def _opt(self, users: Any, everywhere: bool, place: str) -> OptReport:
+        body = {"users": as_json("users", ids_of(users)), "everywhere": everywhere}
+        return record(OptReport, self._post(body, place))
+
+    def opted_out(self) -> tuple[int | str, ...]:
+        """Ids of the users who opted out."""
+        return tuple(item["id"] for item in self._pages("opt-outs"))
+
+    def why_not(self, user: int | str) -> str | None:
+        """Why a user may not be contacted now, under the campaign's defaults; None if they may."""
+        reason: str | None = self._get("users", check_id("user", user))["why_not"]
+        return reason
 
     def forget(self, user: int | str) -> ForgetReport:
         """Remove a person from the log and the model, and prove it by replay; needs the role ``admin``."""
@@ -300,14 +387,18 @@ class RemoteCampaign:
         return pages(self._connection, place(self.name, *parts), **params)
 
     def _upload(
-        self, responses: Any, unknown: str, columns: Mapping[str, str] | None, *parts: str | int, **more: Any
+        self, responses: Any, tolerance: Tolerance, columns: Mapping[str, str] | None, *parts: str | int, **more: Any
     ) -> Any:
         named = [f"{field}:{column}" for field, column in (columns or {}).items()]
-        params = {"unknown": check_choice("unknown", unknown, ("refuse", "skip")), "column": named, **more}
+        params = {"strict": tolerance.strict, "max_left_out": tolerance.most, "column": named, **more}
         return self._connection.upload(place(self.name, *parts), as_upload("responses", responses), **params)
 
     def __repr__(self) -> str:
         return f"RemoteCampaign({self.name!r}, {self._connection.url})"
+
+
+def _round(round_id: str | int | Ask) -> str | int:
+    return check_id("round_id", named_round(round_id))
 
 
 def _body(given: Mapping[str, Any]) -> dict[str, Any]:

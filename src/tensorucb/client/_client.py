@@ -5,18 +5,45 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, Self
 
 from tensorucb.campaign import CampaignInfo
 from tensorucb.checks import check_text
-from tensorucb.client._bodies import as_json, as_upload
+from tensorucb.client._bodies import as_json, as_upload, record
 from tensorucb.client._campaign import RemoteCampaign, pages, place, request_key
 from tensorucb.client._http import Connection
-from tensorucb.client._records import Session, record
 from tensorucb.moments import Duration
 
 _TABLES = ("edges", "actions", "products", "users", "strategies")
 _NO_SETTINGS = ("self", "key", "request_id")
+
+
+@dataclass(frozen=True)
+class Session:
+    """Who the service takes us for.
+
+    Attributes
+    ----------
+    name, role
+        The token's name, and what it may do: ``read``, ``operate`` or ``admin``; None for a stranger.
+    read_only
+        Whether the service refuses all writing calls.
+    version
+        The service's release; None for a stranger.
+
+    Examples
+    --------
+    >>> from tensorucb.client import Client
+    >>> with Client(url) as client:  # a service on this machine, without tokens
+    ...     client.session().role
+    'admin'
+    """
+
+    name: str | None
+    role: str | None
+    read_only: bool
+    version: str | None
 
 
 class Client:
@@ -73,14 +100,21 @@ class Client:
         strategies: Any = None,
         columns: Mapping[str, Mapping[str, str]] | None = None,
         kinds: Mapping[str, Mapping[str, str]] | None = None,
+        consent: str | None = None,
         id_type: str | None = None,
+        timezone: str | None = None,
+        strict: bool | None = None,
+        max_left_out: float | None = None,
         policy: str | None = None,
         policy_settings: Mapping[str, Any] | None = None,
+        metric: str | None = None,
         objective: str | None = None,
         credit: str | None = None,
         window: Duration | None = None,
         epsilon: float | None = None,
         ask: Mapping[str, Any] | None = None,
+        contact_group: str | None = None,
+        contact_cap: str | None = None,
         seed: int | None = None,
         snapshot_every: int | None = None,
         request_id: str | None = None,
@@ -94,11 +128,11 @@ class Client:
         edges, actions, products, users, strategies
             Paths of .csv, .ndjson or .parquet files, or polars, pandas or Arrow frames, with the columns that
             :func:`~tensorucb.campaign.read_campaign_data` wants; all but ``edges`` may be left out.
-        columns, kinds, id_type
+        columns, kinds, consent, id_type, timezone, strict, max_left_out
             As in :func:`~tensorucb.campaign.read_campaign_data`.
         policy, policy_settings
             The name of a policy of this package, and its arguments.
-        objective, credit, window, epsilon, ask, seed, snapshot_every
+        metric, objective, credit, window, epsilon, ask, contact_group, contact_cap, seed, snapshot_every
             As in :func:`~tensorucb.campaign.create_campaign`.
         request_id
             Creating again with the same one, the same tables and the same settings finds the same campaign.

@@ -8,12 +8,11 @@ from tensorucb._lazy import lazy_names
 
 if TYPE_CHECKING:
     from tensorucb.data._dataset import ActionLog, Dataset, Description, checksum, describe
-    from tensorucb.data._plain import write_dataset
+    from tensorucb.data._plain import read_dataset, write_dataset
     from tensorucb.data._prepare import prepare
-    from tensorucb.data._read import read_dataset
-    from tensorucb.data._report import FileReport, LeftOut, Report
     from tensorucb.data._shop import Shop, make_shop
     from tensorucb.data.sandbox import Sandbox, digg_like, flixster_like, generate_dataset, make_sandbox
+    from tensorucb.reports import FileReport, LeftOut, Report
 
 __all__ = [
     "ActionLog",
@@ -41,11 +40,11 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(["ActionLog", "Dataset", "Description", "checksum", "describe"], "._dataset"),
-        **dict.fromkeys(["FileReport", "LeftOut", "Report"], "._report"),
+        **dict.fromkeys(["FileReport", "LeftOut", "Report"], "tensorucb.reports"),
         **dict.fromkeys(["Sandbox", "digg_like", "flixster_like", "generate_dataset", "make_sandbox"], ".sandbox"),
         **dict.fromkeys(["Shop", "make_shop"], "._shop"),
         "prepare": "._prepare",
-        "read_dataset": "._read",
+        "read_dataset": "._plain",
         "write_dataset": "._plain",
     },
 )

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I32, I64
 from tensorucb.checks import check_count, check_instance, check_rows, check_text
-from tensorucb.data._report import Report
 from tensorucb.errors import ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import Duration, check_times, duration
+from tensorucb.reports import Report
 
 # Exposures that `describe` can count in a second or so.
 _CHEAP = 50_000_000

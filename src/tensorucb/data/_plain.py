@@ -1,136 +1,54 @@
-"""The plain form: ``edges`` and ``actions`` as CSV or TSV (also gzipped) with a header, NDJSON or Parquet.
-
-A column is found by its meaning: the name that the caller gave for it, the meaning itself, or another usual name.
-"""
+"""Data sets in files: ``edges`` and ``actions`` as CSV or TSV (also gzipped) with a header, NDJSON or Parquet."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import polars as pl
 
 from tensorucb.checks import check_choice, check_path, check_text, shown, shown_path
-from tensorucb.data._assemble import assemble
-from tensorucb.data._dataset import Dataset, check_dataset
-from tensorucb.data._report import FileReport, LeftOut, refuse
-from tensorucb.data._text import Table, first_line, iso_seconds, read_text
-from tensorucb.errors import FileFormatError, InputError, argument
+from tensorucb.data._dataset import ActionLog, Dataset, check_dataset
+from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import FORMULA, atomic_write
-from tensorucb.moments import duration, duration_text
-from tensorucb.tables import TEXT, between_fields, read_table, suffix_of
+from tensorucb.graph import Graph
+from tensorucb.moments import Duration, duration, duration_text
+from tensorucb.reports import LENIENT, FileReport, LeftOut, Report, Tolerance
+from tensorucb.tables import TABLES, Table, read
 from tensorucb.tables import guarded as with_apostrophes
 
 META = "dataset.json"
 _GUARDED = "formulas_guarded"
-_LINKS = {"source": "id", "target": "id"}
-_ACTIONS = {"user": "id", "item": "id", "time": "time"}
-# Other usual names of a column, tried if there is none of its own name.
-_USUAL = {"time": ("timestamp",), "item": ("product",), "product": ("item", "id"), "user": ("id",), "strategy": ("id",)}
+# Names of the two files of the plain form.
+EDGES, ACTIONS = ("edges", "followers"), ("actions", "purchases")
+_ENDS = (".csv", ".tsv", ".ndjson", ".jsonl", ".parquet")
+_FORM = "edges.csv and actions.csv (or followers, purchases; also .csv.gz, .tsv, .ndjson, .parquet)"
 
 
-def find_columns(
-    file: str, header: Sequence[str], wanted: Sequence[str], given: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """The column of each meaning; ``given`` are names by meaning that the caller told."""
-    names = given or {}
-    tried = {
-        meaning: (names[meaning],) if meaning in names else (meaning, *_USUAL.get(meaning, ())) for meaning in wanted
-    }
-    found = {meaning: next((name for name in tried[meaning] if name in header), None) for meaning in wanted}
-    missing = [" or ".join(tried[meaning]) for meaning in wanted if found[meaning] is None]
-    if missing and not header:
-        raise FileFormatError(f"{file} is empty: there is not even a line with the names of columns.")
-    if missing:
-        lost = next(meaning for meaning in wanted if found[meaning] is None)
-        raise FileFormatError(
-            f"{file} has no column {', no column '.join(missing)}; its columns are "
-            f"{shown(', '.join(header), 200)[1:-1]}. Name the columns so, or say in ",
-            argument("columns"),
-            f" which one is the {lost}.",
-        )
-    doubled = [name for name in found.values() if list(header).count(str(name)) > 1]
-    if doubled:
-        raise FileFormatError(f"{file} has the column {doubled[0]} more than once. Leave one.")
-    shared = [meaning for meaning in wanted if list(found.values()).count(found[meaning]) > 1]
-    if shared:
-        raise FileFormatError(
-            f"{file}: the column {found[shared[0]]} cannot be the {' and the '.join(shared)} at once.",
-            advice=("Name another one in ", argument("columns"), "."),
-        )
-    return {meaning: str(name) for meaning, name in found.items()}
-
-
-def header_of(path: Path) -> list[str]:
-    """The names in the first line of a text file."""
-    line = first_line(path)
-    return next(csv.reader([line], delimiter=between_fields(suffix_of(path), line)), [])
-
-
-def _cells(frame: pl.DataFrame, name: str, kind: str, file: str) -> pl.Expr:
-    """One column of a typed file as whole numbers, text, or seconds; null where a cell has no such value."""
-    dtype, cell = frame[name].dtype, pl.col(name)
-    if dtype.is_integer():
-        return cell.cast(pl.String) if kind == "text" else cell.cast(pl.Int64, strict=False)
-    words = dtype in (pl.String, pl.Categorical, pl.Enum)
-    if kind == "time":
-        if dtype in (pl.Date, pl.Datetime):
-            return cell.cast(pl.Datetime("us")).dt.epoch("us") / 1e6
-        if dtype.is_float():
-            return pl.when(cell.is_finite()).then(cell.cast(pl.Float64))
-        if words:
-            return cell.cast(pl.String).map_batches(iso_seconds, pl.String).cast(pl.Float64)
-    elif words:
-        text = cell.cast(pl.String)
-        return pl.when(text != "").then(text)
-    wanted = "times must be numbers or dates" if kind == "time" else "ids must be whole numbers or text"
-    raise FileFormatError(f"{file}: column {name} has type {dtype}; {wanted}.")
-
-
-def _read_typed(path: Path, kinds: Mapping[str, str], given: Mapping[str, str], strict: bool) -> Table:
-    """A Parquet or NDJSON file."""
-    raw = read_table(path)
-    names = find_columns(path.name, raw.columns, list(kinds), given)
-    if not raw.height:
-        raise FileFormatError(f"{path.name} holds no rows. Check that it was fetched or written in full.")
-    frame = raw.select(_cells(raw, names[meaning], kind, path.name).alias(meaning) for meaning, kind in kinds.items())
-    frame = frame.with_row_index("line", 1).with_columns(pl.col("line").cast(pl.Int64))
-    left_out = []
-    for meaning, name in names.items():
-        lines = frame["line"].filter(frame[meaning].is_null())
-        frame = frame.filter(pl.col(meaning).is_not_null())
-        if len(lines):
-            if strict:
-                refuse(path.name, f"{name} is empty", lines[0])
-            left_out.append(LeftOut.of_lines(f"{name} is empty", lines, malformed=True))
-    ignored = tuple(name for name in raw.columns if name not in names.values())
-    return Table(frame, FileReport(path.name, raw.height, frame.height, tuple(left_out), ignored))
-
-
-def _beside(name: str) -> str:
-    return f"column {name}" if name in ("line", "text", "reason") else name
-
-
-def _read(path: Path, kinds: Mapping[str, str], given: Mapping[str, str], strict: bool, guarded: bool) -> Table:
-    """The columns of these meanings and kinds."""
-    suffix = suffix_of(path)
-    if suffix not in TEXT:
-        return _read_typed(path, kinds, given, strict)
-    between = between_fields(suffix, first_line(path))
-    header = [name.strip() for name in header_of(path)]
-    names = find_columns(path.name, header, list(kinds), given)
-    # The reader has columns of its own beside those of the file.
-    header, names = [_beside(name) for name in header], {meaning: _beside(name) for meaning, name in names.items()}
-    own = {names[meaning]: kind for meaning, kind in kinds.items()}
-    frame, report = read_text(path, header, own, separator=between, header=True, strict=strict)
-    frame = frame.rename({name: meaning for meaning, name in names.items()})
-    if guarded:
-        frame = frame.with_columns(pl.col(pl.String).str.replace(f"^'{FORMULA[1:]}", "$1"))
-    return Table(frame, report)
+def _read(
+    table: str,
+    source: Any,
+    given: Mapping[str, str],
+    text_users: bool,
+    tolerance: Tolerance,
+    guarded: bool,
+    zone: str = "UTC",
+) -> Table:
+    """A table of edges or actions; ids of users are text if ``text_users``."""
+    users = ("source", "target", "user")
+    fields = [f._replace(kind="text") if text_users and f.name in users else f for f in TABLES[table]]
+    found = read(table, source, fields, columns=given, part_of=table, zone=zone)
+    if not found.report.rows:
+        raise FileFormatError(f"{found.report.file} holds no rows. Check that it was fetched or written in full.")
+    found.report.check(tolerance)
+    if guarded and found.text:
+        bare = found.frame.with_columns(pl.col(pl.String).str.replace(f"^'{FORMULA[1:]}", "$1"))
+        return found._replace(frame=bare)
+    return found
 
 
 def _meta(path: Path | None) -> tuple[str | None, str | None, bool]:
@@ -151,38 +69,138 @@ def _meta(path: Path | None) -> tuple[str | None, str | None, bool]:
 
 
 def read_links(
-    edges: Path, given: Mapping[str, str], id_type: str, *, strict: bool = False, guarded: bool = False
+    edges: Any, given: Mapping[str, str], id_type: str, *, tolerance: Tolerance = LENIENT, guarded: bool = False
 ) -> Table:
     """Edges with ids of users as ``id_type`` says; ``given`` are names of columns by meaning."""
-    user = "text" if check_choice("id_type", id_type, ("auto", "int", "str")) == "str" else "id"
-    links = _read(edges, dict.fromkeys(_LINKS, user), given, strict, guarded)
+    check_choice("id_type", id_type, ("auto", "int", "str"))
+    links = _read("edges", edges, given, id_type == "str", tolerance, guarded)
     if id_type == "int" and pl.String in links.frame.schema.values():
-        raise FileFormatError(f"{edges.name} holds ids of users that are not whole numbers, but these are wanted.")
+        raise FileFormatError(f"{links.report.file} holds ids of users that are not whole numbers, as they should be.")
     return links
 
 
 def read_plain(
-    edges: Path,
-    actions: Path | None,
+    edges: Any,
+    actions: Any,
     meta: Path | None,
     name: str,
     *,
-    strict: bool = False,
+    tolerance: Tolerance = LENIENT,
+    zone: str = "UTC",
     columns: Mapping[str, Mapping[str, str]] | None = None,
     id_type: str = "auto",
 ) -> Dataset:
     """A data set in the plain form; ``name`` counts where ``meta`` does not say.
 
-    ``columns`` are names by meaning, for ``edges`` and ``actions``; ``id_type`` says what ids of users are.
+    ``columns`` are names by meaning, for ``edges`` and ``actions``; ``id_type`` says what ids of users are, ``zone``
+    what times without a zone mean.
     """
     told, window, guarded = _meta(meta)
     named = columns or {}
-    links = read_links(edges, named.get("edges", {}), id_type, strict=strict, guarded=guarded)
+    links = read_links(edges, named.get("edges", {}), id_type, tolerance=tolerance, guarded=guarded)
     if actions is None:
-        return assemble(told or name, links, None, window=window)
-    user = "text" if id_type == "str" else "id"
-    acted = _read(actions, {**_ACTIONS, "user": user}, named.get("actions", {}), strict, guarded)
-    return assemble(told or name, links, acted, window=window)
+        return _assembled(told or name, links, None, window=window)
+    acted = _read("actions", actions, named.get("actions", {}), id_type == "str", tolerance, guarded, zone)
+    return _assembled(told or name, links, acted, window=window)
+
+
+def _set_aside(frame: pl.DataFrame, keep: pl.Series, reason: str) -> tuple[pl.DataFrame, LeftOut]:
+    return frame.filter(keep), LeftOut.of_lines(reason, frame["line"].filter(~keep))
+
+
+def _graph(links: pl.DataFrame, report: FileReport) -> tuple[Graph, FileReport]:
+    links, loops = _set_aside(links, links["source"] != links["target"], "a link from a user to itself")
+    first = links.select(pl.struct("source", "target").is_first_distinct()).to_series()
+    links, twins = _set_aside(links, first, "a repeated link")
+    report = report.without(loops, twins)
+    if not links.height:
+        raise FileFormatError(f"{report.file} holds no usable link: {report}")
+    return Graph.from_edges(links["source"].to_numpy(), links["target"].to_numpy()), report
+
+
+def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[ActionLog, FileReport]:
+    rows = pl.DataFrame({"user": graph.ids, "row": np.arange(graph.n_nodes, dtype=np.int32)})
+    rows = rows.with_columns(pl.col("user").cast(actions["user"].dtype))
+    actions = actions.join(rows, on="user", how="left", maintain_order="left")
+    actions, strangers = _set_aside(actions, actions["row"].is_not_null(), "a user without a link")
+    item_ids = actions["item"].unique().sort()
+    numbers = pl.DataFrame({"item": item_ids, "number": np.arange(len(item_ids), dtype=np.int32)})
+    actions = actions.join(numbers, on="item", how="left").sort("number", "time", "row", "line")
+    pairs = actions["number"].cast(pl.Int64) * graph.n_nodes + actions["row"]
+    actions, repeats = _set_aside(actions, pairs.is_first_distinct(), "a repeated user and item; the earliest is kept")
+    # Text as NumPy strings, not as Python objects, which no file of ours may hold.
+    ids = item_ids.to_numpy() if item_ids.dtype == pl.Int64 else np.asarray(item_ids.to_list(), dtype=np.str_)
+    log = ActionLog(actions["row"].to_numpy(), actions["number"].to_numpy(), actions["time"].to_numpy(), ids)
+    return log, report.without(strangers, repeats)
+
+
+def _assembled(name: str, links: Table, actions: Table | None, *, window: Duration | None = None) -> Dataset:
+    """A data set from links (``source``, ``target``) and actions (``user``, ``item``, ``time``).
+
+    Links from a user to itself, repeated links, actions of users without a link and repeated pairs of user and
+    item are sound rows that a graph and a log do not hold: they are left out and counted.
+    """
+    link_frame, action_frame = links.frame, None if actions is None else actions.frame
+    if {link_frame["source"].dtype, link_frame["target"].dtype} != {pl.Int64}:
+        # Ids of links and of actions are compared, so either all are whole numbers or all are text.
+        link_frame = link_frame.with_columns(pl.col("source", "target").cast(pl.String))
+        action_frame = None if action_frame is None else action_frame.with_columns(pl.col("user").cast(pl.String))
+    elif action_frame is not None and action_frame["user"].dtype == pl.String:
+        # Somebody of the log has a text for an id where all links have numbers: they have no link.
+        text, number = pl.col("user"), pl.col("user").cast(pl.Int64, strict=False)
+        action_frame = action_frame.with_columns(pl.when(number.cast(pl.String) == text).then(number).alias("user"))
+    graph, link_report = _graph(link_frame, links.report)
+    if actions is None or action_frame is None:
+        return Dataset(graph, ActionLog.empty(), name, window, Report((link_report,)))
+    log, action_report = _log(graph, action_frame, actions.report)
+    return Dataset(graph, log, name, window, Report((link_report, action_report)))
+
+
+def files_of(directory: Path) -> dict[str, Path]:
+    """The directory's files by lower-case name without ``.gz``; of two that clash, the plain one."""
+    paths = sorted(directory.iterdir(), reverse=True)
+    return {path.name.lower().removesuffix(".gz"): path for path in paths if path.is_file()}
+
+
+def plain_file(files: Mapping[str, Path], *stems: str) -> Path | None:
+    """The file of one of these names, whatever its form; ``files`` are those of :func:`files_of`."""
+    present = [files[stem + end] for stem in stems for end in _ENDS if stem + end in files]
+    if len(present) > 1:
+        raise FileFormatError(f"the directory holds both {present[0].name} and {present[1].name}. Leave one of them.")
+    return present[0] if present else None
+
+
+def read_dataset(directory: str | os.PathLike[str], *, name: str | None = None, strict: bool = False) -> Dataset:
+    r"""Read a data set of plain files.
+
+    Parameters
+    ----------
+    directory
+        Holds ``edges`` (or ``followers``) and perhaps ``actions`` (or ``purchases``) as CSV, TSV (also gzipped), NDJSON
+        or Parquet. Upper and lower case are the same.
+    name
+        What to call the data; by default what the data set says, or the directory's name.
+    strict
+        Raise `FileFormatError` at the first malformed row. By default malformed rows are left out, and the data set's
+        report counts them.
+
+    Examples
+    --------
+    >>> Path("mine").mkdir()
+    >>> size = Path("mine/edges.csv").write_text("source,target\na,b\nb,c\n")
+    >>> read_dataset("mine")
+    Dataset('mine', 3 users, 2 edges, 0 items, 0 actions)
+    """
+    folder = check_path("directory", directory)
+    tolerance = Tolerance.of(strict, 1.0)
+    if not folder.is_dir():
+        raise InputError(f"{shown_path(folder)} is not a directory. Pass the directory that holds {_FORM}.")
+    files = files_of(folder)
+    label = folder.resolve().name if name is None else check_text("name", name)
+    edges = plain_file(files, *EDGES)
+    if edges is None:
+        raise FileFormatError(f"no data set in {shown_path(folder)}. A directory should hold {_FORM}.")
+    return read_plain(edges, plain_file(files, *ACTIONS), files.get(META), label, tolerance=tolerance)
 
 
 def write_dataset(

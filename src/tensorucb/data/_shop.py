@@ -68,18 +68,29 @@ class Shop:
     later: pl.DataFrame
     new: I64
 
-    def write(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write the tables as CSV files, which ``create_campaign(data=…)`` takes; returns their paths."""
+    def write(self, directory: str | os.PathLike[str], *, dirty: bool = False) -> list[Path]:
+        """Write the tables as CSV files, which ``create_campaign(data=…)`` takes; returns their paths.
+
+        With ``dirty`` they are as a shop's systems export them: other names of columns, semicolons, prices such as
+        €12.99, dates without a time, consent, and rows that are wrong. Offers, a list of people who have opted out, and
+        two later exports of purchases come with them.
+        """
         folder = check_path("directory", directory)
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{shown_path(folder)} is a file; name a directory to write to.")
-        tables = {name: getattr(self, name) for name in ("followers", "purchases", "products", "users")}
-        tables["purchases-later"] = self.later
+        if dirty:
+            from tensorucb.data._exports import exported_files
+
+            files = exported_files(self)
+        else:
+            tables = {name: getattr(self, name) for name in ("followers", "purchases", "products", "users")}
+            tables["purchases-later"] = self.later
+            files = {f"{name}.csv": table.write_csv().encode() for name, table in tables.items()}
         folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / f"{name}.csv" for name in tables]
-        for path, table in zip(paths, tables.values(), strict=True):
+        paths = [folder / name for name in files]
+        for path, text in zip(paths, files.values(), strict=True):
             with atomic_write(path) as file:
-                table.write_csv(file)
+                file.write(text)
         return paths
 
 

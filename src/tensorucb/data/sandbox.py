@@ -21,10 +21,10 @@ from tensorucb.data._generate import (
     skewed_degrees,
     strategy_effects,
 )
-from tensorucb.data._report import Report
 from tensorucb.diffusion import simulate_cascade
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
+from tensorucb.reports import Report
 from tensorucb.rng import RngLike, as_generator
 from tensorucb.truth import TopicAwareIC
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice, check_count, check_share
 from tensorucb.choices import Model
+from tensorucb.diffusion import _kernels
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_model, check_probabilities, check_seeds, check_values
 from tensorucb.graph._ids import frozen
@@ -74,8 +75,6 @@ class Cascade:
 
 def _trace(graph: Graph, p: F64, law: tuple[float, F64], rows: I64, key: np.uint64) -> tuple[I64, I64, I64]:
     """Nodes, steps and edges of the first run."""
-    from tensorucb.diffusion import _kernels
-
     nodes, steps, edges = (np.empty(graph.n_nodes, dtype=np.int64) for _ in range(3))
     count = _kernels.trace(graph.out_offsets, graph.targets, p, *law, rows, key, 0, nodes, steps, edges)
     return nodes[:count].copy(), steps[:count].copy(), edges[:count].copy()
@@ -165,8 +164,6 @@ def simulate_cascades(
 
 def reach_runs(shared: tuple[Any, ...], start: int, stop: int) -> F64:
     """The value that runs ``start .. stop`` reach, see :func:`simulate_cascades`."""
-    from tensorucb.diffusion import _kernels
-
     *network, rows, key, values = shared
     reached = np.empty(stop)
     _kernels.reach_hashed(*network, rows, key, start, stop, values, reached)
@@ -205,8 +202,6 @@ def simulate_gains(
 
 
 def _gain_runs(shared: tuple[Any, ...], start: int, stop: int) -> F64:
-    from tensorucb.diffusion import _kernels
-
     *_, rows, _ = shared
     gains = np.empty((stop, rows.size))
     _kernels.gains_hashed(*shared, start, stop, gains)
@@ -250,8 +245,6 @@ def observe(
     >>> edges.tolist(), outcomes.tolist()
     ([0, 1], [1.0, 0.0])
     """
-    from tensorucb.diffusion import _kernels
-
     check_choice("feedback", feedback, ("one_hop", "cascade"))
     p, nodes = _checked(graph, probabilities, "rows", rows)
     law = triggering(graph, p, redundancy, model)
@@ -366,8 +359,6 @@ def direct_spread(
     >>> direct_spread(Graph.from_edges([0, 1], [2, 2]), [0.5, 0.5], [0, 1], redundancy=1.0)
     2.5
     """
-    from tensorucb.diffusion import _kernels
-
     p, seeds = _checked(graph, probabilities, "rows", rows)
     rho = check_share("redundancy", redundancy)
     return float(_kernels.direct(graph.out_offsets, graph.targets, p, rho, seeds, _worth(graph, values)))

@@ -15,18 +15,20 @@ it: from ``low[e]``, the sum of the weights of in-edges before it, on for the le
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from tensorucb._kernels import GOLDEN, KERNEL, mix64, stream, unit
+from tensorucb._kernels import GOLDEN, inlined, kernel, mix64, stream, unit
 
-_ONE, _ZERO, _ALL, _TOP = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(58)
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_TOP = np.uint64(58)
 # The top six bits of (1 << i)·_DE_BRUIJN differ for every i, so they find the position of a single set bit.
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _POSITION = np.argsort((_DE_BRUIJN << np.arange(64, dtype=np.uint64)) >> _TOP)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _start(rows, mark, stamp, queue):  # type: ignore[no-untyped-def]
     for i in range(rows.size):
         queue[i] = rows[i]
@@ -34,7 +36,7 @@ def _start(rows, mark, stamp, queue):  # type: ignore[no-untyped-def]
     return rows.size
 
 
-@numba.njit(inline="always", cache=True)
+@inlined
 def _coin(z, e, dst, rho, low, state):  # type: ignore[no-untyped-def]
     """The coin of edge ``e``, whose own draw is at ``z``."""
     if rho > 0.0:
@@ -47,7 +49,7 @@ def _coin(z, e, dst, rho, low, state):  # type: ignore[no-untyped-def]
     return unit(mix64(z))
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _reach_hashed(off, dst, p, rho, low, state, mark, stamp, queue, count):  # type: ignore[no-untyped-def]
     head = 0
     while head < count:
@@ -64,7 +66,7 @@ def _reach_hashed(off, dst, p, rho, low, state, mark, stamp, queue, count):  # t
     return count
 
 
-@numba.njit(**KERNEL)
+@kernel
 def reach_hashed(off, dst, p, rho, low, rows, key, start, stop, val, out):  # type: ignore[no-untyped-def]
     """Value reached in runs ``start..stop - 1`` into ``out``, coins computed on the way."""
     n = off.size - 1
@@ -80,7 +82,7 @@ def reach_hashed(off, dst, p, rho, low, rows, key, start, stop, val, out):  # ty
                 out[run] += val[queue[i]]
 
 
-@numba.njit(**KERNEL)
+@kernel
 def gains_hashed(off, dst, p, rho, low, rows, key, start, stop, out):  # type: ignore[no-untyped-def]
     """Nodes outside the seeds that each seed adds to those before it, in runs ``start..stop - 1``, into ``out``."""
     n = off.size - 1
@@ -94,7 +96,7 @@ def gains_hashed(off, dst, p, rho, low, rows, key, start, stop, out):  # type: i
             out[run, i] = _reach_hashed(off, dst, p, rho, low, state, mark, stamp, queue, 1) - 1
 
 
-@numba.njit(**KERNEL)
+@kernel
 def pack_worlds(dst, p, rho, low, key, start, stop, bits):  # type: ignore[no-untyped-def]
     """Live edges of worlds ``start..stop - 1``, 64 per word."""
     m = p.size
@@ -110,7 +112,7 @@ def pack_worlds(dst, p, rho, low, key, start, stop, bits):  # type: ignore[no-un
             bits[world, word] = w
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _reach_packed(off, dst, bits, mark, stamp, queue, count):  # type: ignore[no-untyped-def]
     head = 0
     while head < count:
@@ -139,7 +141,7 @@ def _reach_packed(off, dst, bits, mark, stamp, queue, count):  # type: ignore[no
     return count
 
 
-@numba.njit(**KERNEL)
+@kernel
 def reach_packed(off, dst, bits, rows, start, stop, out):  # type: ignore[no-untyped-def]
     """Number of nodes reached in worlds ``start..stop - 1`` into ``out``, over packed live edges."""
     n = off.size - 1
@@ -150,7 +152,7 @@ def reach_packed(off, dst, bits, rows, start, stop, out):  # type: ignore[no-unt
         out[world] = _reach_packed(off, dst, bits[world], mark, stamp, queue, count)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def trace(off, dst, p, rho, low, rows, key, run, nodes, steps, parents):  # type: ignore[no-untyped-def]
     """One cascade with its story: nodes in order, the step of each, and the edge that fired first (-1: a seed)."""
     mark = np.zeros(off.size - 1, np.int32)
@@ -174,7 +176,7 @@ def trace(off, dst, p, rho, low, rows, key, run, nodes, steps, parents):  # type
     return count
 
 
-@numba.njit(**KERNEL)
+@kernel
 def coins(off, dst, p, rho, low, nodes, key, run, edges, outcomes):  # type: ignore[no-untyped-def]
     """Every out-edge of ``nodes`` with the outcome of its coin, in order."""
     count = 0
@@ -189,7 +191,7 @@ def coins(off, dst, p, rho, low, nodes, key, run, edges, outcomes):  # type: ign
             z += GOLDEN
 
 
-@numba.njit(**KERNEL)
+@kernel
 def direct(off, dst, p, rho, rows, val):  # type: ignore[no-untyped-def]
     """Value of the seeds and of what their own out-edges activate."""
     miss, best = np.ones(off.size - 1), np.zeros(off.size - 1)

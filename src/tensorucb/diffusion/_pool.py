@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.arrays import F64
 from tensorucb.checks import check_count
 from tensorucb.choices import Model
+from tensorucb.diffusion import _kernels
 from tensorucb.diffusion._cascades import MOST_RUNS, chunk_bounds, reach_runs, triggering
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
@@ -59,8 +60,6 @@ class LiveEdgePool:
         threads: int | None = None,
         engine: Engine | None = None,
     ) -> None:
-        from tensorucb.diffusion import _kernels
-
         self.graph = check_graph(graph)
         self.worlds = check_count("worlds", worlds, 1, MOST_RUNS)
         self._engine = check_engine(engine)
@@ -83,8 +82,6 @@ class LiveEdgePool:
 
     def reach(self, rows: ArrayLike) -> F64:
         """Number of nodes that the seeds (distinct node rows) reach in each world, the seeds included."""
-        from tensorucb.diffusion import _kernels
-
         seeds, reached = check_seeds(self.graph, "rows", rows), np.empty(self.worlds)
         if self._engine is not None:
             *network, key = self._worlds

@@ -19,6 +19,7 @@ from tensorucb import __version__
 from tensorucb.checks import check_text, refusal
 from tensorucb.engines._worker import Worker
 from tensorucb.errors import EngineError, MissingExtraError, StateError
+from tensorucb.work import AfterRun
 
 _ATTEMPTS = 4  # of one call, before somebody has to look at the cluster
 _CONNECT = 45.0  # seconds in which the cluster must have let us in; less than after which Ray itself gives up
@@ -68,10 +69,7 @@ class Crew:
             self.ray.shutdown()
 
     def run(
-        self,
-        calls: Sequence[Call],
-        done: Callable[[int, Any], None] = lambda i, result: None,
-        owner: Callable[[int], int] | None = None,
+        self, calls: Sequence[Call], done: AfterRun = lambda i, result: None, owner: Callable[[int], int] | None = None
     ) -> list[Any]:
         """Make these calls, each on its owner or the next worker that is free; ``done(i, result)`` after each."""
         with self._turn:
@@ -79,9 +77,7 @@ class Crew:
                 raise StateError("this engine is closed; make a new one.")
             return self._run(calls, done, owner)
 
-    def _run(
-        self, calls: Sequence[Call], done: Callable[[int, Any], None], owner: Callable[[int], int] | None
-    ) -> list[Any]:
+    def _run(self, calls: Sequence[Call], done: AfterRun, owner: Callable[[int], int] | None) -> list[Any]:
         results: list[Any] = [None] * len(calls)
         waiting, attempts = list(range(len(calls))), Counter[int]()
         pending: dict[Any, tuple[int, int]] = {}

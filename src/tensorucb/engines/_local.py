@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from tensorucb.experiments._pool import in_processes
 from tensorucb.graph import Graph
 from tensorucb.oracle.rr import Sampler
 from tensorucb.threads import map_chunks, thread_count
-from tensorucb.work import Piece, Task
+from tensorucb.work import AfterRun, AfterStep, Piece, Task
 
 
 class LocalEngine:
@@ -44,12 +44,6 @@ class LocalEngine:
         """Pieces on this machine's threads."""
         return map_chunks(partial(function, shared), bounds, self._threads)
 
-    def fill(
-        self,
-        tasks: Sequence[Task],
-        jobs: int,
-        each_step: Callable[[int], None],
-        finished: Callable[[int, Any], None],
-    ) -> None:
+    def fill(self, tasks: Sequence[Task], jobs: int, each_step: AfterStep, finished: AfterRun) -> None:
         """Runs in ``jobs`` processes."""
         in_processes(tasks, jobs, each_step, finished)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.choices import Model
 from tensorucb.engines._crew import Crew
-from tensorucb.engines._worker import Plan, Round, View
+from tensorucb.engines._worker import WIRES, Plan, Round, View
 from tensorucb.errors import EngineError
 from tensorucb.experiments._key import is_installed
 from tensorucb.graph import Graph
@@ -29,7 +29,7 @@ from tensorucb.oracle.greedy._greedy import NO_INDEX, Index
 from tensorucb.oracle.rr import Batch, Collection, Sampler
 from tensorucb.oracle.rr._kernels import count_invalid
 from tensorucb.oracle.rr._sampler import bad_probability, root_entries
-from tensorucb.work import Piece, Task
+from tensorucb.work import AfterRun, AfterStep, Piece, Task
 
 _PIECES_PER_WORKER = 4
 _numbers = itertools.count()
@@ -76,8 +76,7 @@ class RayEngine:
 
     def sampler(self, graph: Graph, threads: int) -> Sampler:
         """RR sets on the cluster; ``threads`` are this machine's."""
-        arrays = (graph.out_offsets, graph.targets, graph.in_offsets, graph.in_edges, graph.in_sources)
-        return _RaySampler(self._crew, graph, tuple(self.keep(array) for array in arrays))
+        return _RaySampler(self._crew, graph, tuple(self.keep(getattr(graph, name)) for name in WIRES))
 
     def pieces(self, count: int) -> list[int]:
         """A few pieces per worker."""
@@ -90,13 +89,7 @@ class RayEngine:
         calls = [("piece", (function, held, int(a), int(b))) for a, b in pairwise(bounds) if b > a]
         return self._crew.run(calls)
 
-    def fill(
-        self,
-        tasks: Sequence[Task],
-        jobs: int,
-        each_step: Callable[[int], None],
-        finished: Callable[[int, Any], None],
-    ) -> None:
+    def fill(self, tasks: Sequence[Task], jobs: int, each_step: AfterStep, finished: AfterRun) -> None:
         """Runs on the cluster's workers. ``jobs`` are this machine's."""
         if not tasks:
             return
@@ -153,7 +146,7 @@ class _RaySampler(Sampler):
     def __init__(self, crew: Crew, graph: Graph, wires: tuple[Any, ...]) -> None:
         self.crew, self.graph, self._wires = crew, graph, wires
         self.numbers = np.full(graph.n_nodes, -1, dtype=np.int32)
-        self._marked = np.empty(0, dtype=np.int64)
+        self.marked = np.empty(0, dtype=np.int64)
         self.total = float(graph.n_nodes)
 
     def load(
@@ -175,18 +168,18 @@ class _RaySampler(Sampler):
 
     def mark(self, rows: I64) -> None:
         """Let walks stop at these nodes."""
-        self._marked = np.array(rows, dtype=np.int64)
+        self.marked = np.array(rows, dtype=np.int64)
 
     def collect(self, key: np.uint64, limit: int) -> Collection:
         """An empty collection, whose sets stay with the workers."""
-        return _RayCollection(self, key, limit, self._marked)
+        return _RayCollection(self, key, limit, self.marked)
 
     def sample(
         self, key: np.uint64, first: int, count: int, *, store: bool, limit: int, horizon: int | None = None
     ) -> Batch:
         """Hits of sets that are not stored."""
         calls = [
-            (shard, ("hits", (self.round, self._marked, key, start, number)))
+            (shard, ("hits", (self.round, self.marked, key, start, number)))
             for shard, start, number in ranges(first, count, self.crew.size)
         ]
         return Batch(sum(self.crew.on_shards(calls)), done=count)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -23,20 +24,9 @@ from tensorucb.oracle.rr._kernels import count_members
 from tensorucb.oracle.rr._sampler import covered_units
 from tensorucb.work import Piece
 
+WIRES = ("out_offsets", "targets", "in_offsets", "in_edges", "in_sources")
+"""The arrays of a graph that sampling needs: they go to the cluster in place of the graph."""
 _NO_LIMIT = 2**62
-
-
-@dataclass(frozen=True)
-class Wires:
-    """The arrays of a graph that sampling needs, in place of the graph."""
-
-    n_nodes: int
-    n_edges: int
-    out_offsets: I64
-    targets: I32
-    in_offsets: I64
-    in_edges: I64
-    in_sources: I32
 
 
 @dataclass(frozen=True)
@@ -128,9 +118,10 @@ class Shard:
         """The sampler, loaded with the round's probabilities, its marks set."""
         if self._round != current.number:
             if self._wires != current.wires:
-                wires = Wires(*current.sizes, *(_get(ref) for ref in current.wires))
-                self._sampler = Sampler(cast(Graph, wires), 1)
-                self._scratch = np.zeros(wires.n_nodes, dtype=np.int32), np.empty(wires.n_nodes, dtype=np.int32)
+                nodes, edges = current.sizes
+                arrays = dict(zip(WIRES, map(_get, current.wires), strict=True))
+                self._sampler = Sampler(cast(Graph, SimpleNamespace(n_nodes=nodes, n_edges=edges, **arrays)), 1)
+                self._scratch = np.zeros(nodes, dtype=np.int32), np.empty(nodes, dtype=np.int32)
                 self._wires = current.wires
             self._sampler.load(
                 _get(current.probabilities), _get(current.values), current.redundancy, current.live, current.model

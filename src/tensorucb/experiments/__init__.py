@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tensorucb.experiments._cold_start import WorldWithNewcomers, cold_start
 from tensorucb.experiments._comparison import compare
 from tensorucb.experiments._dataset import ReplayedLog, environment_from_dataset, replay_from_dataset
-from tensorucb.experiments._environment import Environment, Optimum, WorldSettings
+from tensorucb.experiments._environment import Environment, Optimum, WorldSettings, WorldWithNewcomers
 from tensorucb.experiments._explain import SeedReason, explain_seeds
 from tensorucb.experiments._files import write_csv
-from tensorucb.experiments._regret import ETA, average_regret, exploration_condition, regret_bound, scaled_regret
+from tensorucb.experiments._regret import ETA, average_regret, exploration_condition, regret_bound, round_regret
 from tensorucb.experiments._results import Experiment, Interval, RunResult, decision_table, mean_interval
 from tensorucb.experiments._runs import run_experiment, run_policy
 from tensorucb.experiments._strategies import StrategyPolicy
@@ -29,7 +28,6 @@ __all__ = [
     "WorldSettings",
     "WorldWithNewcomers",
     "average_regret",
-    "cold_start",
     "compare",
     "decision_table",
     "environment_from_dataset",
@@ -38,9 +36,9 @@ __all__ = [
     "mean_interval",
     "regret_bound",
     "replay_from_dataset",
+    "round_regret",
     "run_experiment",
     "run_policy",
-    "scaled_regret",
     "split_products",
     "tune",
     "write_csv",

@@ -161,8 +161,8 @@ def compare(
     >>> compare(world, ["Random"], rounds=10, runs=2)
     Experiment(4 policies, 2 runs of 10 rounds)
     """
-    known = strategy_contestants() if check_environment(environment).strategies else contestants()
-    chosen = {**always(known), **_labelled(known, policies)}
+    by_label = strategy_contestants() if check_environment(environment).strategies else contestants()
+    chosen = {**always(by_label), **_labelled(by_label, policies)}
     folder = None if directory is None else check_path("directory", directory)
     work = Comparison(
         environment, chosen, folder, rounds, runs, validation_rounds, seed, jobs=jobs, report=report, engine=engine
@@ -171,22 +171,22 @@ def compare(
     return work.run(lambda world: {**tuned, **references(world)}, "runs")
 
 
-def _labelled(known: Mapping[str, Policy], policies: Any) -> Mapping[str, Policy]:
-    """Policies by label; those named come from ``known``."""
+def _labelled(by_label: Mapping[str, Policy], policies: Any) -> Mapping[str, Policy]:
+    """Policies by label; those named come from ``by_label``."""
     if policies is None or isinstance(policies, Mapping):
-        return known if policies is None else check_policies(policies)
-    found: dict[str, Policy] = {}
+        return by_label if policies is None else check_policies(policies)
+    labelled: dict[str, Policy] = {}
     for number, each in enumerate(check_sequence("policies", policies, "a list of labels and policies")):
         if isinstance(each, str):
-            if each not in known:
-                raise InputError(f"there is no policy {shown(each)}. Known: {', '.join(known)}.")
-            found[each] = known[each]
+            if each not in by_label:
+                raise InputError(f"there is no policy {shown(each)}. Known: {', '.join(by_label)}.")
+            labelled[each] = by_label[each]
         else:
             policy = check_policy_object(f"policies[{number}]", each)
-            if policy.name in {**known, **found}:
+            if policy.name in {**by_label, **labelled}:
                 raise InputError(
                     f"policies[{number}] is called {shown(policy.name)}, as another one is. Name it otherwise, or pass "
                     "a mapping of labels to policies."
                 )
-            found[policy.name] = policy
-    return found
+            labelled[policy.name] = policy
+    return labelled

@@ -90,9 +90,9 @@ def strategy_contestants() -> dict[str, Policy]:
     }
 
 
-def always(known: Mapping[str, Policy]) -> dict[str, Policy]:
+def always(by_label: Mapping[str, Policy]) -> dict[str, Policy]:
     """Ours, to which differences are taken, and plain degree, which whoever learns should beat."""
-    return {label: known[label] for label in (OURS, "HighDegree")}
+    return {label: by_label[label] for label in (OURS, "HighDegree")}
 
 
 def ours_untouched(policies: Mapping[str, Policy]) -> dict[str, Grid]:

@@ -20,7 +20,7 @@ from tensorucb.data import Dataset, checksum
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments._environment import Environment, WorldSettings
 from tensorucb.experiments._results import Measure
-from tensorucb.features import UserProfile, cached, laplacian_eigenmap, topic_mixtures, user_profile
+from tensorucb.features import TopicModel, UserProfile, cached, laplacian_eigenmap, user_profile
 from tensorucb.moments import duration_text
 from tensorucb.threads import OnProgress
 from tensorucb.truth import TopicAwareIC, fit_topic_aware_ic
@@ -76,7 +76,9 @@ def environment_from_dataset(
     steps = 4 if features == "ours" else 3
     described = _Described(dataset, dim, n_topics, topics_from, cache, report, steps=steps)
     users = described.profile() if features == "ours" else described.coordinates()
-    graph, log, mixtures = dataset.graph, dataset.log, described.products
+    graph = dataset.graph
+    log = dataset.log
+    mixtures = described.products
     actions = (graph, log.users, log.items, log.times, mixtures)
     window = None if dataset.window_seconds is None else duration_text(dataset.window_seconds)
     fitted: Any = {"window": window, "prior": list(truth_prior)}
@@ -219,12 +221,17 @@ class _Described:
         steps: int,
     ) -> None:
         graph, log = dataset.graph, dataset.log
-        self._dataset, self._dim, self._n_topics = dataset, dim, n_topics
+        self._dataset = dataset
+        self._dim = dim
+        self._n_topics = n_topics
         if log.n_items <= _HOLD_OUT_EVERY:
             raise InputError(
                 f"{dataset.name!r} has {log.n_items} items; experiments need a log with more than {_HOLD_OUT_EVERY}."
             )
-        self._cache, self._report, self._step, self._steps = cache, report, 0, steps
+        self._cache = cache
+        self._report = report
+        self._step = 0
+        self._steps = steps
         self._identity = {"data": checksum(dataset)}
         self._held_out = np.arange(0, log.n_items, _HOLD_OUT_EVERY)
         self.items: I64 = np.setdiff1d(np.arange(log.n_items), self._held_out)
@@ -233,9 +240,9 @@ class _Described:
         self.products: F64 = self.keep(
             "product-topics",
             self.topics,
-            lambda told: topic_mixtures(
-                log, n_topics, held_out=learned_from, n_nodes=graph.n_nodes, rng=0, report=told
-            ),
+            lambda told: TopicModel.fit(
+                log, learned_from, n_topics=n_topics, n_nodes=graph.n_nodes, report=told
+            ).transform(log),
         )
 
     def coordinates(self) -> F64:

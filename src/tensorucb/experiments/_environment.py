@@ -1,4 +1,4 @@
-"""`Environment`: the world that experiments play against. It knows the truth; policies never see it."""
+"""`Environment`: the world that experiments play against, and one with newcomers; policies never see its truth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import (
@@ -38,7 +38,13 @@ if TYPE_CHECKING:
 _PROBABILITY_BYTES = 512 * 2**20
 _POOL_BITS = 8 * 512 * 2**20
 # Purposes of derived random streams: (seed, purpose, ...) never collide.
-_PRODUCTS, _OPTIMUM, _WORLDS, _COINS = 1, 11, 12, 13
+_PRODUCTS = 1
+_OPTIMUM = 11
+_WORLDS = 12
+_COINS = 13
+_NEW = 51
+_BEFORE = 52
+_AFTER = 53
 # For S* of the cascade objective: choices that must agree on a seed, and TIM+'s precision for the other seeds.
 _CHOICES, _EPSILON = 3, 0.15
 # Products whose truth is part of the checksum.
@@ -151,8 +157,8 @@ class Environment:
         name: str = "environment",
     ) -> None:
         self.graph = check_graph(graph)
-        given = WorldSettings() if settings is None else settings
-        self.settings = check_instance("settings", given, WorldSettings, "WorldSettings")
+        rules = WorldSettings() if settings is None else settings
+        self.settings = check_instance("settings", rules, WorldSettings, "WorldSettings")
         self.name = check_text("name", name)
         self.products: F64 = check_array("products", products, ("P", "d3"), hint="One row per product.")
         self.users: UserProfile | F64 | None = _check_users(graph, users)
@@ -229,8 +235,8 @@ class Environment:
         """Users and the strategy of each, for ``(S, n_edges)`` probabilities; every policy is given the same one."""
         from tensorucb.oracle import select_pairs
 
-        found = select_pairs(self.graph, probabilities, k, objective="direct")
-        return found.rows, found.strategies
+        selection = select_pairs(self.graph, probabilities, k, objective="direct")
+        return selection.rows, selection.strategies
 
     def draw_products(self, rounds: int, *, seed: int, run: int) -> I64:
         """The products of the rounds of a run; more rounds begin with those of fewer."""
@@ -267,8 +273,8 @@ class Environment:
         The coin of an edge depends on (seed, run, round, edge) alone: policies that seed the same user in the same
         round (with the same strategy) see the same responses, and a strategy that works better only adds responses.
         """
-        given = {"seed": seed, "run": run, "round_number": round_number}
-        first, *others = (check_count(name, value, 0, 2**63 - 1) for name, value in given.items())
+        numbers = {"seed": seed, "run": run, "round_number": round_number}
+        first, *others = (check_count(name, value, 0, 2**63 - 1) for name, value in numbers.items())
         rng = np.random.default_rng([first, _COINS, *others])
         seeds = check_seeds(self.graph, "rows", rows)
         truth = self._played(self._number(product), seeds, strategies)
@@ -371,6 +377,53 @@ class Environment:
         return LiveEdgePool(self.graph, self.probabilities(product), self.settings.worlds, rng)
 
 
+class WorldWithNewcomers(Environment):
+    """A world in which a ``share`` of users and products arrive after ``arrival`` rounds, known by features alone.
+
+    Before, new users cannot be seeded and new products are not promoted; after, every round promotes a new product.
+    Who is new follows from the seed and the run.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> late = WorldWithNewcomers(world, share=0.5, arrival=3)
+    >>> tu.experiments.run_policy(late, tu.policies.HighDegree(), rounds=5).spread.shape
+    (5,)
+    """
+
+    def __init__(self, environment: Environment, *, share: float = 0.5, arrival: int = 50) -> None:
+        check_instance("environment", environment, Environment, "an Environment")
+        vars(self).update(vars(environment))
+        self.share = check_share("share", share, zero=False, one=False)
+        self.arrival = check_count("arrival", arrival, 1)
+        self.name = f"{environment.name}, {share:.0%} arrive after {arrival} rounds"
+        self._make_caches()
+
+    def draw_products(self, rounds: int, *, seed: int, run: int) -> I64:
+        """Old products before the arrival, new ones after it."""
+        _, new, old = self._newcomers(seed, run)
+        before, after = (np.random.default_rng([seed, purpose, run]) for purpose in (_BEFORE, _AFTER))
+        late = max(0, rounds - self.arrival)
+        return np.concatenate([before.choice(old, rounds - late), after.choice(new, late)])
+
+    def in_round(self, round_number: int, *, seed: int, run: int) -> Environment:
+        """The world without new users, or with them."""
+        if round_number == 0:
+            self._veterans = copy.copy(self)
+            self._veterans.candidates = np.flatnonzero(~self._newcomers(seed, run)[0])
+            self._veterans.optimum = lru_cache(maxsize=None)(self._veterans._compute_optimum)
+        return self._veterans if round_number < self.arrival else self
+
+    def _newcomers(self, seed: int, run: int) -> tuple[NDArray[np.bool_], I64, I64]:
+        """Which users are new, the new products, and the others."""
+        rng = np.random.default_rng([seed, _NEW, run])
+        is_new = rng.random(self.graph.n_nodes) < self.share
+        order = rng.permutation(self.product_rows)
+        cut = max(1, min(order.size - 1, round(self.share * order.size)))
+        return is_new, order[:cut], order[cut:]
+
+
 def _check_users(graph: Graph, users: ArrayLike | None) -> UserProfile | F64 | None:
     """One row per node: an array or a profile, or None."""
     if users is not None and not isinstance(users, UserProfile):
@@ -385,13 +438,13 @@ def _check_strategies(strategies: Any, settings: WorldSettings) -> tuple[F64, ..
     if strategies is None:
         return ()
     several = isinstance(strategies, list | tuple) and all(isinstance(part, np.ndarray) for part in strategies)
-    found: list[F64] = []
+    modes: list[F64] = []
     for part in strategies if several and strategies else [strategies]:
-        rows: int | str = len(found[0]) if found else "S"
-        found.append(check_array("strategies", part, (rows, "d4"), hint="One row per strategy."))
+        rows: int | str = len(modes[0]) if modes else "S"
+        modes.append(check_array("strategies", part, (rows, "d4"), hint="One row per strategy."))
     if (settings.objective, settings.feedback) != ("direct", "one_hop"):
         raise InputError(
             "a world with strategies has the direct objective and one-hop feedback; "
             f"got {settings.objective} and {settings.feedback}."
         )
-    return tuple(found)
+    return tuple(modes)

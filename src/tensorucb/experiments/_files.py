@@ -59,8 +59,8 @@ def write_csv(path: str | Path, table: pl.DataFrame | Sequence[Mapping[str, Any]
     if isinstance(table, pl.DataFrame):
         columns, rows = table.columns, table.rows()
     else:
-        given = check_sequence("table", table, "a polars frame, or a list of rows")
-        named = [check_mapping("a row", row, "a mapping of columns to values") for row in given]
+        listed = check_sequence("table", table, "a polars frame, or a list of rows")
+        named = [check_mapping("a row", row, "a mapping of columns to values") for row in listed]
         if not named:
             raise InputError("must hold at least one row: it names the columns.", argument="table")
         columns, rows = list(named[0]), [tuple(row.values()) for row in named]
@@ -114,8 +114,8 @@ def write_latex(path: str | Path, columns: Sequence[str], rows: Sequence[Sequenc
 
 
 def _texts(name: str, values: Any) -> list[str]:
-    found = check_sequence(name, values, "a list of texts")
-    return [check_text(f"a cell of {name}", value, empty=True) for value in found]
+    cells = check_sequence(name, values, "a list of texts")
+    return [check_text(f"a cell of {name}", value, empty=True) for value in cells]
 
 
 def _latex(cell: str) -> str:

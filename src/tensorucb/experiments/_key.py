@@ -1,19 +1,17 @@
 """What a run depends on, as a key: the release, the sources of the policy, its arguments, the world and the run.
 
-Of this package all sources count; of a policy of one's own the file of its class and the files that this one imports,
-as far as they are not installed packages, which count by name alone.
+Of this package all sources count; of a policy of one's own the file of its class and the others beside it, or all of
+its package. Installed packages count by name alone.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
-import importlib.util
 import json
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -66,9 +64,9 @@ def policy_key(policy: Any) -> str | None:
 
 def _known(policy: Any) -> list[Any]:
     kind, settings = type(policy), getattr(policy, "settings", None)
-    given = settings() if callable(settings) else vars(policy)
+    arguments_by_name = settings() if callable(settings) else vars(policy)
     inside = {name: _known(value) for name, value in vars(policy).items() if _is_policy(value)}
-    arguments = {name: _plain(value) for name, value in given.items() if not _is_policy(value)}
+    arguments = {name: _plain(value) for name, value in arguments_by_name.items() if not _is_policy(value)}
     return [kind.__module__, kind.__qualname__, _source(kind), arguments, inside]
 
 
@@ -91,53 +89,21 @@ def _plain(value: Any) -> Any:
 
 
 def _source(kind: type) -> str:
-    """SHA-256 of the files of a class and its bases, and of what these import, as far as it is the caller's own."""
+    """SHA-256 of the files of a class and its bases, and of those beside them, as far as they are the caller's own."""
     files: dict[str, bytes] = {}
     home = kind.__module__.partition(".")[0]
-    for base in kind.__mro__:
-        if base.__module__ == "__main__" and _file("__main__", home) is None:
+    for module in {base.__module__ for base in kind.__mro__}:
+        top, *inside = module.split(".")
+        name = getattr(sys.modules.get(module), "__file__", None)
+        if name is None and top == "__main__":
             raise TypeError("a class that was typed at a prompt or in a notebook")
-        _collect(base.__module__, home, files)
+        if name is None or top == _OWN or (top != home and is_installed(name)):
+            continue
+        file = Path(name).resolve()
+        folder = file.parents[len(inside) - (file.stem != "__init__")] if inside else file.parent
+        sources = folder.rglob("*.py") if inside or file.stem == "__init__" else folder.glob("*.py")
+        files |= {f"{module}: {path.relative_to(folder)}": path.read_bytes() for path in [file, *sources]}
     return _digest(files)
-
-
-def _collect(module: str, home: str, files: dict[str, bytes]) -> None:
-    """Add the file of a module, and those of the modules that it imports anywhere."""
-    file = _file(module, home)
-    if file is None or module in files:
-        return
-    files[module] = file.read_bytes()
-    if file.suffix == ".py":
-        package = module if file.stem == "__init__" else module.rpartition(".")[0]
-        for name in _imports(ast.parse(files[module]), package):
-            _collect(name, home, files)
-
-
-def _imports(tree: ast.AST, package: str) -> Iterator[str]:
-    """Names of the modules that a file imports; some may be names inside of a module."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            module = ".".join([*parents, *([node.module] if node.module else [])])
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
-
-
-def _file(module: str, home: str) -> Path | None:
-    """The file of a module, unless it is ours, Python's, or an installed package's other than the policy's own."""
-    top = module.partition(".")[0]
-    if top == _OWN or top in sys.stdlib_module_names:
-        return None
-    try:
-        loaded = sys.modules.get(module)
-        name = getattr(loaded, "__file__", None) or getattr(importlib.util.find_spec(module), "origin", None)
-    except (ImportError, ValueError):
-        return None
-    if name is None or not Path(name).is_file() or (top != home and is_installed(name)):
-        return None
-    return Path(name)
 
 
 def _digest(files: Mapping[str, bytes]) -> str:

@@ -137,13 +137,13 @@ def _by_rank(comparison: Comparison, policies: Mapping[str, Policy], ranks: Sequ
     rows = world.product_rows
     product = int(rows[np.random.default_rng([comparison.seed, 31]).integers(rows.size)])
     single = world.with_product_rows([product], f"{world.name}, product {product}")
-    found: dict[str, Experiment] = {}
+    experiments: dict[str, Experiment] = {}
     for label, policy in policies.items():
         if "rank" in getattr(policy, "tunable", ()):
             by_rank = {f"R = {r}": with_arguments(policy, {"rank": r}) for r in ranks}
-            found[label] = comparison.play(single, by_rank, "fig-rank")
-            found[f"{label}{VARIED}"] = comparison.play(world, by_rank, "fig-rank")
-    return found
+            experiments[label] = comparison.play(single, by_rank, "fig-rank")
+            experiments[f"{label}{VARIED}"] = comparison.play(world, by_rank, "fig-rank")
+    return experiments
 
 
 def _runtimes(
@@ -237,7 +237,9 @@ def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environmen
     edges = keep[graph.sources] & keep[graph.targets]
     joined = np.zeros(graph.n_nodes, dtype=np.bool_)
     joined[graph.sources[edges]] = joined[graph.targets[edges]] = True
-    smaller, users, kept = graph.subgraph(graph.ids[joined]), environment.users, np.flatnonzero(edges)
+    smaller = graph.subgraph(graph.ids[joined])
+    users = environment.users
+    kept = np.flatnonzero(edges)
     if users is not None:
         users = users.select(joined) if isinstance(users, UserProfile) else users[joined]
     return Environment(

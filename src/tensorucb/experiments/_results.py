@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count, check_numbers, check_text, refusal, shown
 from tensorucb.errors import InputError
-from tensorucb.experiments._regret import average_regret, scaled_regret
+from tensorucb.experiments._regret import average_regret, round_regret
 
 Measure = Literal["regret", "responders"]
 """What policies are compared by: regret, the less the better, or distinct responders, the more the better."""
@@ -75,8 +75,8 @@ class RunResult:
     --------
     >>> from tensorucb.experiments import RunResult
     >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
-    >>> run.regret.round(2).tolist()
-    [3.76, 0.0]
+    >>> run.regret.tolist()
+    [2.0, 0.0]
     """
 
     policy: str
@@ -88,16 +88,16 @@ class RunResult:
 
     @cached_property
     def regret(self) -> F64:
-        """Scaled regret of each round."""
-        return scaled_regret(self.optimum, self.spread)
+        """Regret of each round, in users."""
+        return round_regret(self.optimum, self.spread)
 
     def measured(self, measure: Measure) -> F64:
-        """Scaled regret, or what was reached, of each round."""
+        """Regret, or what was reached, of each round."""
         return self.regret if measure == "regret" else np.asarray(self.spread, dtype=np.float64)
 
     @cached_property
     def average_regret(self) -> F64:
-        """Average scaled regret up to each round."""
+        """Average regret up to each round."""
         return average_regret(self.regret)
 
 
@@ -158,10 +158,10 @@ class Experiment:
     def of(self, policy: str) -> tuple[RunResult, ...]:
         """One policy's runs."""
         check_text("policy", policy)
-        found = tuple(result for result in self.results if result.policy == policy)
-        if not found:
+        runs = tuple(result for result in self.results if result.policy == policy)
+        if not runs:
             raise refusal("policy", f"one of {shown(self.policies)}", policy)
-        return found
+        return runs
 
     def curve(self, policy: str) -> Interval:
         """Mean and 90 % interval over runs of the average measure up to each round."""
@@ -218,7 +218,7 @@ def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[st
     >>> from tensorucb.experiments import Experiment, RunResult, decision_table
     >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
     >>> [(row["policy"], round(row["T=2"], 2)) for row in decision_table(Experiment((run,)))]
-    [('Random', 1.88)]
+    [('Random', 1.0)]
     """
     rounds = experiment.results[0].regret.size
     checkpoints = [*(t for t in _CHECKPOINTS if t < rounds), rounds]

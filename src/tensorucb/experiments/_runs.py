@@ -38,13 +38,13 @@ def check_environment(environment: Any) -> Environment:
 
 def check_policies(policies: Any) -> Mapping[str, Policy]:
     """Policies by label, at least one."""
-    found = check_mapping("policies", policies, "a mapping of labels to policies")
-    for label, policy in found.items():
+    by_label = check_mapping("policies", policies, "a mapping of labels to policies")
+    for label, policy in by_label.items():
         check_policy_object(f"policies[{shown(label)}]", policy)
         check_text("the label of a policy", label)
-    if not found:
+    if not by_label:
         raise InputError("must hold at least one policy; got none.", argument="policies")
-    return found
+    return by_label
 
 
 def check_rounds(name: str, value: Any) -> int:
@@ -67,9 +67,9 @@ class _Stopwatch:
 
         def call(*arguments: Any, **options: Any) -> Any:
             start = time.perf_counter()
-            found = oracle(*arguments, **options)
+            choice = oracle(*arguments, **options)
             self.seconds += time.perf_counter() - start
-            return found
+            return choice
 
         return call
 
@@ -123,13 +123,17 @@ def run_policy(
     if label is not None:
         check_text("label", label)
     check_report("each_round", each_round)
-    rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
+    rounds = check_rounds("rounds", rounds)
+    run = check_seed("run", run)
+    seed = check_seed("seed", seed)
     products = environment.draw_products(rounds, seed=seed, run=run)
     policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
     watch, k = _Stopwatch(), environment.settings.k
     seed_oracle = environment.oracle(np.random.default_rng([seed, _ORACLE, run]))
     oracle, pair_oracle = watch.timed(seed_oracle), watch.timed(environment.pair_oracle)
-    spread, optimum, seconds = np.empty(rounds), np.empty(rounds), np.empty((rounds, 3))
+    spread = np.empty(rounds)
+    optimum = np.empty(rounds)
+    seconds = np.empty((rounds, 3))
     for t, product in enumerate(products.tolist()):
         world, vector = environment.in_round(t, seed=seed, run=run), environment.products[product]
         seed_oracle.candidates = oracle.candidates = world.candidates
@@ -265,10 +269,10 @@ def run_experiment(
         Number of processes that play the runs; the numbers are the same for any.
     directory
         Where finished runs are kept, one file each: the same call goes on where a killed one stopped. A kept run is
-        used only if everything that it depends on is the same: this package, the world, the policy's arguments, the
-        file of its class and the files that this one imports. Installed libraries count by name alone: use another
-        directory after updating one. A policy without ``settings()`` is known by its attributes, so pass a new one.
-        Runs of a policy that holds functions, or was typed at a prompt or in a notebook, are not kept.
+        used only if everything that it depends on is the same: this package, the world, the policy's arguments, and
+        the file of its class with those beside it (of a package, all of it). Installed libraries count by name alone:
+        use another directory after updating one. A policy without ``settings()`` is known by its attributes, so pass a
+        new one. Runs of a policy that holds functions, or was typed at a prompt or in a notebook, are not kept.
     report
         Called after each round with (done, total, label).
     engine

@@ -81,7 +81,10 @@ class StrategyPolicy:
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features (or None) and a seed."""
-        self._graph, self._users, self._rounds, self._copies = graph, users, 0, {}
+        self._graph = graph
+        self._users = users
+        self._rounds = 0
+        self._copies = {}
         self._seed = int(as_generator(rng).integers(2**62))
         self.policy.bind(graph, users, np.random.default_rng(self._seed))
 
@@ -155,6 +158,6 @@ class StrategyPolicy:
 
 def of_edges(graph: Graph, rows: I64, strategies: I64, edges: I64) -> I64:
     """The strategy of each edge's source, for seeds ``rows`` with ``strategies``."""
-    known = np.full(graph.n_nodes, -1, dtype=np.int64)
-    known[rows] = strategies
-    return np.asarray(known[graph.sources[edges]])
+    strategy_of_user = np.full(graph.n_nodes, -1, dtype=np.int64)
+    strategy_of_user[rows] = strategies
+    return np.asarray(strategy_of_user[graph.sources[edges]])

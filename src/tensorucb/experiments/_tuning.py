@@ -22,7 +22,6 @@ from tensorucb.experiments._runs import (
     policy_arguments,
 )
 from tensorucb.experiments._strategies import StrategyPolicy
-from tensorucb.features import UserProfile
 from tensorucb.policies import Grid, Policy, UCBPolicy
 from tensorucb.threads import OnProgress
 from tensorucb.work import Engine
@@ -30,18 +29,18 @@ from tensorucb.work import Engine
 VALIDATION_RUN = 1_000_000
 """Number of the run whose products and coins settings are tried on; no experiment has that many."""
 
-# Parts of a profile that are about the users' past.
-_PAST = ("taste", "credit", "exposure", "chances")
 # Every fifth product is for tuning, if there are enough of them to be split.
 _TUNE_EVERY, _FEWEST_PRODUCTS = 5, 10
 # Whole numbers are sizes (rank, dimension): time and memory grow with them, so their grids are extended once only.
-_SWEEPS, _EXTENSIONS, _SIZE_EXTENSIONS = 3, 3, 1
+_SWEEPS = 3
+_EXTENSIONS = 3
+_SIZE_EXTENSIONS = 1
 _Search = Generator[list[dict[str, Any]], list[float], list["Trial"]]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting and the average scaled regret it had on the validation rounds.
+    """One setting and the average regret it had on the validation rounds.
 
     Examples
     --------
@@ -148,15 +147,15 @@ def tune(
     check_policies(policies)
     rounds, seed = check_rounds("rounds", rounds), check_seed("seed", seed)
     check_report("report", report)
-    given = {} if grids is None else check_mapping("grids", grids, "a mapping of labels to grids")
-    for label, grid in given.items():
+    own_grids = {} if grids is None else check_mapping("grids", grids, "a mapping of labels to grids")
+    for label, grid in own_grids.items():
         for name, values in check_mapping(f"grids[{shown(label)}]", grid, "a mapping of arguments to values").items():
             check_sequence(f"grids[{shown(label)}][{shown(name)}]", values, "a list of values to try")
-    check_labels(given, policies)
-    chosen: dict[str, Grid] = {p: given.get(p, own_grid(policy)) for p, policy in policies.items()}
+    check_labels(own_grids, policies)
+    chosen: dict[str, Grid] = {p: own_grids.get(p, own_grid(policy)) for p, policy in policies.items()}
     searched = {label: grid for label, grid in chosen.items() if any(len(values) > 1 for values in grid.values())}
     searches = {
-        label: _search(grid, _start(policies[label], grid), _taker(policies[label]) if label not in given else None)
+        label: _search(grid, _start(policies[label], grid), _taker(policies[label]) if label not in own_grids else None)
         for label, grid in searched.items()
     }
     expected = rounds * sum(len(values) for grid in searched.values() for values in grid.values())
@@ -192,8 +191,8 @@ def tune(
 def own_grid(policy: Policy) -> Grid:
     """What a policy says may be tuned; nothing if it only inherits `UCBPolicy`'s word and has no such argument."""
     grid: Grid = getattr(policy, "tunable", {})
-    known = policy_arguments(policy)
-    return {} if grid is UCBPolicy.tunable and not set(grid) <= set(known) else grid
+    arguments = policy_arguments(policy)
+    return {} if grid is UCBPolicy.tunable and not set(grid) <= set(arguments) else grid
 
 
 def _start(policy: Policy, grid: Grid) -> dict[str, Any]:
@@ -238,15 +237,15 @@ def _search(grid: Grid, start: Mapping[str, Any], takes: Callable[[Mapping[str, 
     for _ in range(_SWEEPS):
         before = dict(current)
         for name, values in candidates.items():
-            found = yield from ask([{**current, name: value} for value in values])
-            while takes is not None and left[name] and (more := _beyond(values, found)) is not None:
+            answers = yield from ask([{**current, name: value} for value in values])
+            while takes is not None and left[name] and (more := _beyond(values, answers)) is not None:
                 left[name] -= 1
                 if not takes({**current, name: more}):
                     left[name] = 0
                     break
-                found += yield from ask([{**current, name: more}])
+                answers += yield from ask([{**current, name: more}])
                 values.append(more)
-            current[name] = values[int(np.argmin(found))]
+            current[name] = values[int(np.argmin(answers))]
         if current == before:
             break
     return list(tried.values())
@@ -269,10 +268,10 @@ def _beyond(values: Sequence[Any], regrets: Sequence[float]) -> Any:
 
 def check_labels(grids: Mapping[str, Any], policies: Iterable[str]) -> None:
     """Refuse grids of policies that nobody knows."""
-    known = list(policies)
-    unknown = [label for label in grids if label not in known]
+    labels = list(policies)
+    unknown = [label for label in grids if label not in labels]
     if unknown:
-        raise InputError(f"there is no policy {shown(unknown[0])} to set. Known: {shown(known)}.")
+        raise InputError(f"there is no policy {shown(unknown[0])} to set. Known: {shown(labels)}.")
 
 
 def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
@@ -287,55 +286,6 @@ def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
         raise InputError(f"{policy.name} has no argument {shown(unknown[0])}; it has {sorted(settings)}.")
     if isinstance(policy, StrategyPolicy):
         return policy.around(with_arguments(policy.policy, arguments))
-    result: Policy = type(policy)(**{**settings, **arguments})
+    made_with = policy.made_with() if isinstance(policy, UCBPolicy) else settings
+    result: Policy = type(policy)(**{**made_with, **arguments})
     return result
-
-
-@dataclass(frozen=True)
-class FeatureChoice:
-    """Average regret of a policy with each set of features, and the world with the best one."""
-
-    regret: Mapping[str, float]
-    chosen: str
-    environment: Environment
-
-
-def feature_sets(environment: Environment) -> dict[str, Environment]:
-    """The world with fewer of its users' features, and itself last; alone if there is nothing to leave out.
-
-    ``"past"``: all but the coordinates in the network. ``"coordinates"``: all but the past by topic (taste, influence).
-    ``"everything"``: the profile as it is.
-    """
-    sets: dict[str, Environment] = {}
-    if isinstance(environment.users, UserProfile):
-        parts = environment.users.parts()
-        for name, left_out in (("past", ("coordinates",)), ("coordinates", _PAST)):
-            kept = {part: values for part, values in parts.items() if part not in left_out}
-            if len(kept) < len(parts):
-                sets[name] = environment.with_users(UserProfile(**kept))
-    return {**sets, "everything": environment}
-
-
-def choose_features(
-    environment: Environment,
-    policy: Policy,
-    *,
-    rounds: int = 50,
-    seed: int = 0,
-    jobs: int = 1,
-    directory: str | Path | None = None,
-    report: OnProgress | None = None,
-) -> FeatureChoice:
-    """Play the validation rounds with each set of features, and keep the best, the first of equals.
-
-    Products and coins are those of :func:`tune`, which can go on with the chosen world; the other parameters too.
-    """
-    worlds = feature_sets(environment)
-    plays = [
-        Play(world, policy.name, policy, VALIDATION_RUN, f"{policy.name}, features: {name}")
-        for name, world in worlds.items()
-    ]
-    results = play_all(plays, rounds=rounds, seed=seed, jobs=jobs, directory=directory, report=report)
-    regret = {name: float(result.average_regret[-1]) for name, result in zip(worlds, results, strict=True)}
-    chosen = min(regret, key=lambda name: regret[name])
-    return FeatureChoice(regret, chosen, worlds[chosen])

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from tensorucb.features._cache import cached
 from tensorucb.features._eigenmap import Eigenmap, eigenmap, laplacian_eigenmap
-from tensorucb.features._items import TopicModel, held_out_items, topic_mixtures
+from tensorucb.features._items import TopicModel, held_out_items
 from tensorucb.features._products import ProductFeatures
 from tensorucb.features._profile import UserProfile
 from tensorucb.features._table import TableFeatures
-from tensorucb.features._users import (
-    FeatureKind,
-    activity_features,
-    degree_features,
-    taste_features,
-    user_features,
-    user_profile,
-)
+from tensorucb.features._users import FeatureKind, degree_features, user_profile
 
 __all__ = [
     "Eigenmap",
@@ -24,14 +17,10 @@ __all__ = [
     "TableFeatures",
     "TopicModel",
     "UserProfile",
-    "activity_features",
     "cached",
     "degree_features",
     "eigenmap",
     "held_out_items",
     "laplacian_eigenmap",
-    "taste_features",
-    "topic_mixtures",
-    "user_features",
     "user_profile",
 ]

@@ -56,9 +56,9 @@ def cached(
     if any(mark in check_text("name", name, longest=100) for mark in "/\\"):
         raise refusal("name", "fit for a file name", name)
     check_callable("compute", compute, "a function that computes the array")
-    given = check_mapping("key", key, "a mapping of all that the result depends on")
+    parts = check_mapping("key", key, "a mapping of all that the result depends on")
     try:
-        settings = json.loads(json.dumps(given, sort_keys=True, allow_nan=False))  # as it comes back from a file
+        settings = json.loads(json.dumps(parts, sort_keys=True, allow_nan=False))  # as it comes back from a file
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"the key of a cached result must be plain JSON values; got {shown(key)} ({shown(error)})."

@@ -12,13 +12,13 @@ M. Belkin and P. Niyogi, Laplacian eigenmaps and spectral techniques for embeddi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_choice, check_count, check_number, check_share
+from tensorucb.checks import check_count, check_number, check_share
 from tensorucb.errors import InputError, StateError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
@@ -70,17 +70,17 @@ def _trivial(root_degree: F64, component: I64) -> F64:
     return np.asarray(np.linalg.qr(np.column_stack([root_degree, indicators[:, 1:]]))[0])
 
 
-def _leading(matrix: Any, known: F64, count: int, tolerance: float) -> tuple[Any, Any]:
-    """The ``count`` largest eigenpairs orthogonal to ``known``, whose eigenvalue is 1."""
+def _leading(matrix: Any, trivial: F64, count: int, tolerance: float) -> tuple[Any, Any]:
+    """The ``count`` largest eigenpairs orthogonal to ``trivial``, whose eigenvalue is 1."""
     from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
     n = matrix.shape[0]
     if n <= max(_DENSE, 3 * count):
         # Moved to -3, below all others, the known vectors come last.
-        values, vectors = np.linalg.eigh(matrix.toarray() - 4.0 * known @ known.T)
+        values, vectors = np.linalg.eigh(matrix.toarray() - 4.0 * trivial @ trivial.T)
         return values[::-1][:count], vectors[:, ::-1][:, :count]
     deflated = LinearOperator(
-        matrix.shape, matvec=lambda x: matrix @ x - 2.0 * (known @ (known.T @ x)), dtype=np.float64
+        matrix.shape, matvec=lambda x: matrix @ x - 2.0 * (trivial @ (trivial.T @ x)), dtype=np.float64
     )
     start = np.random.default_rng(0).standard_normal(n)
     for widening in (1, 2, 4):
@@ -139,12 +139,12 @@ def eigenmap(
         root = np.sqrt(np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel())
         scale = diags_array(1.0 / root)
         matrix = (scale @ adjacency @ scale).tocsr()
-        known = _trivial(root, component)
-        contrasts = known[:, 1 : dim + 1]
+        trivial = _trivial(root, component)
+        contrasts = trivial[:, 1 : dim + 1]
         values, vectors = np.ones(contrasts.shape[1]), contrasts
         if contrasts.shape[1] < dim:
-            more, found = _leading(matrix, known, dim - contrasts.shape[1], tolerance)
-            values, vectors = np.concatenate([values, more]), np.column_stack([vectors, found])
+            more, leading = _leading(matrix, trivial, dim - contrasts.shape[1], tolerance)
+            values, vectors = np.concatenate([values, more]), np.column_stack([vectors, leading])
         residual = float(np.linalg.norm(matrix @ vectors - vectors * values, axis=0).max())
     if residual > 10 * tolerance:
         raise StateError(f"eigenvectors are off by {residual:.1e}, more than 10 times the tolerance {tolerance:.1e}.")
@@ -167,13 +167,14 @@ def laplacian_eigenmap(
     graph: Graph,
     dim: int | None = 10,
     *,
-    scaling: Literal["rows", "raw"] = "rows",
     min_component_share: float = 0.01,
     tolerance: float = 1e-3,
 ) -> F64:
     """User features from the network alone: ``x_i``, the Laplacian eigenmap (Section "Datasets" of the paper).
 
-    Signs and start are fixed: the same graph gives the same ``(n_nodes, dim)`` array.
+    Every row has length 1 (A3 of the paper asks for at most that); zero rows stay. `eigenmap` has the raw solution,
+    whose entries are so small that a zero-mean prior learns nothing from them. Signs and start are fixed: the same
+    graph gives the same ``(n_nodes, dim)`` array.
 
     Parameters
     ----------
@@ -181,10 +182,6 @@ def laplacian_eigenmap(
         The network; edges count in both directions.
     dim
         Number of features, 10 in the paper; ``None`` takes the largest gap of the first 21 eigenvalues.
-    scaling
-        ``"rows"``: every row has length 1 (A3 of the paper asks for at most that), and zero rows stay.
-        ``"raw"``: the solution ``Y`` with ``Yᵀ D Y = I``, whose entries are about ``1 / sqrt(edges)``: so small that
-        a zero-mean prior learns nothing from them.
     min_component_share
         Components with a smaller part of the nodes are not embedded: their rows are zero. The largest always is.
         With several left, the first features tell the components apart, the others order nodes within them.
@@ -199,10 +196,9 @@ def laplacian_eigenmap(
     >>> laplacian_eigenmap(ring, dim=2).shape
     (10, 2)
     """
-    check_choice("scaling", scaling, ("rows", "raw"))
     result = eigenmap(graph, dim, min_component_share=min_component_share, tolerance=tolerance)
     vectors = result.vectors
     if dim is None and result.eigenvalues.size > 2:
         # The dimension after which the spectrum has its largest gap, at least 2.
         vectors = vectors[:, : 2 + int(np.argmax(np.diff(result.eigenvalues)[1:]))]
-    return _unit_rows(vectors) if scaling == "rows" else vectors
+    return _unit_rows(vectors)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count, check_report, check_rows, check_share, refusal
 from tensorucb.errors import InputError
+from tensorucb.features import _kernels
 from tensorucb.rng import RngLike, as_generator
 from tensorucb.threads import OnProgress, map_chunks, thread_count
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from tensorucb.data import ActionLog
 
 # Of variational inference: passes over all items, and steps of one item, which end when its parameters stay.
-_PASSES, _STEPS, _TOLERANCE = 30, 100, 1e-3
+_PASSES = 30
+_STEPS = 100
+_TOLERANCE = 1e-3
 # Items per piece of work for a thread.
 _CHUNK = 4096
 
@@ -48,11 +51,11 @@ def actions_on(log: ActionLog, items: I64, n_nodes: int) -> tuple[I64, I64]:
     """The actions on some items: the user of each, and the place of its item among ``items``."""
     places = np.full(log.n_items, -1, dtype=np.int64)
     places[items] = np.arange(items.size)
-    found = places[log.items]
-    users = np.asarray(log.users)[found >= 0].astype(np.int64)
+    item_places = places[log.items]
+    users = np.asarray(log.users)[item_places >= 0].astype(np.int64)
     if users.size and users.max() >= n_nodes:
         raise InputError(f"the log names user {int(users.max())}, but n_nodes is {n_nodes}. Pass graph.n_nodes.")
-    return users, found[found >= 0]
+    return users, item_places[item_places >= 0]
 
 
 def held_out_items(log: ActionLog, share: float = 0.2, rng: RngLike = 0) -> I64:
@@ -190,19 +193,15 @@ class TopicModel:
 
 def _one_pass(bags: Any, counts: F64, start: F64) -> F64:
     """One step of EM: the topics of every item, from ``start`` on, and then the counts of every user."""
-    from tensorucb.features import _kernels
-
     beta = _expected_shares(counts)
     theta = _expect(bags, beta, start)
-    found = np.zeros_like(counts)
-    _kernels.count_users(bags.indptr, bags.indices, beta, theta, found)
-    return np.asarray(found * beta + 1.0 / counts.shape[1])
+    responsibilities = np.zeros_like(counts)
+    _kernels.count_users(bags.indptr, bags.indices, beta, theta, responsibilities)
+    return np.asarray(responsibilities * beta + 1.0 / counts.shape[1])
 
 
 def _expected_shares(counts: F64) -> F64:
     """``exp(E[log])`` of the probability of each user in each topic."""
-    from tensorucb.features import _kernels
-
     by_topic = np.ascontiguousarray(counts.T)
     _kernels.expected_shares(by_topic, by_topic)
     return np.ascontiguousarray(by_topic.T)
@@ -210,36 +209,8 @@ def _expected_shares(counts: F64) -> F64:
 
 def _expect(bags: Any, beta: F64, shares: F64) -> F64:
     """The E-step in place: ``shares`` becomes the parameters of every item's topics; returns their expectation."""
-    from tensorucb.features import _kernels
-
     theta = np.empty_like(shares)
     log = (bags.indptr, bags.indices, beta, 1.0 / beta.shape[1], _STEPS, _TOLERANCE)
     bounds = [*range(0, len(shares), _CHUNK), len(shares)]
     map_chunks(lambda a, b: _kernels.expect_items(*log, a, b, shares, theta), bounds, thread_count())
     return theta
-
-
-def topic_mixtures(
-    log: ActionLog,
-    n_topics: int = 10,
-    *,
-    held_out: ArrayLike | None = None,
-    n_nodes: int | None = None,
-    rng: RngLike = 0,
-    report: OnProgress | None = None,
-) -> F64:
-    """Topic mixtures of all items, ``(n_items, n_topics)``, with topics learned from the held-out ones.
-
-    Without ``held_out`` (see `held_out_items`) they are learned from all items, as for a ground truth. The other
-    parameters are those of `TopicModel.fit`.
-
-    Examples
-    --------
-    >>> from tensorucb.data import generate_dataset
-    >>> from tensorucb.features import topic_mixtures
-    >>> log = generate_dataset("sandbox", scale=0.1).log
-    >>> topic_mixtures(log, 3).shape == (log.n_items, 3)
-    True
-    """
-    model = TopicModel.fit(log, held_out, n_topics=n_topics, n_nodes=n_nodes, rng=rng, report=report)
-    return model.transform(log)

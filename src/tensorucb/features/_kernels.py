@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
-from tensorucb._kernels import KERNEL
+from tensorucb._kernels import kernel
 
 _EULER = 0.5772156649015329
 _EPSILON = 2.220446049250313e-16
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _psi(x):  # type: ignore[no-untyped-def]
     """The digamma function for positive numbers (Bernardo's algorithm AS 103), as scikit-learn takes it."""
     if x <= 1e-6:
@@ -33,7 +32,7 @@ def _psi(x):  # type: ignore[no-untyped-def]
     return result - r * ((1.0 / 12.0) - r * ((1.0 / 120.0) - r * (1.0 / 252.0)))
 
 
-@numba.njit(**KERNEL)
+@kernel
 def expected_shares(parameters, out):  # type: ignore[no-untyped-def]
     """``exp(E[log])`` of the shares under Dirichlet ``parameters``, row by row."""
     for row in range(parameters.shape[0]):
@@ -45,7 +44,7 @@ def expected_shares(parameters, out):  # type: ignore[no-untyped-def]
             out[row, k] = math.exp(_psi(parameters[row, k]) - at_total)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def expect_items(off, user, beta, alpha, most, tolerance, start, stop, gamma, theta):  # type: ignore[no-untyped-def]
     """The E-step of items ``start..stop - 1``: ``gamma`` from where it stands to its fixed point, and its ``theta``."""
     K = beta.shape[1]
@@ -71,7 +70,7 @@ def expect_items(off, user, beta, alpha, most, tolerance, start, stop, gamma, th
                 break
 
 
-@numba.njit(**KERNEL)
+@kernel
 def count_users(off, user, beta, theta, out):  # type: ignore[no-untyped-def]
     """Add up, over all items, how much of each user's actions belongs to each topic (before the factor ``beta``)."""
     for d in range(off.size - 1):

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.arrays import F64
 from tensorucb.checks import check_array
 from tensorucb.errors import InputError
-from tensorucb.features._cells import as_frame
-from tensorucb.features._table import TableFeatures
+from tensorucb.features._table import TableFeatures, as_frame
 
 _STRENGTHS = np.logspace(-2, 3, 11)
 
@@ -73,11 +72,11 @@ class ProductFeatures:
             return cls(columns, None)
         rows = "products" if frame is None else frame.height
         shares = check_array("topics", topics, (rows, "k"), ranged=False, hint="One row per product of the table.")
-        known = np.isfinite(shares).all(axis=1)
-        if not known.any():
+        bought = np.isfinite(shares).all(axis=1)
+        if not bought.any():
             return cls(columns, None)
         described = np.zeros((len(shares), 0)) if columns is None else columns.transform(frame)
-        return cls(columns, _regression(described[known], shares[known]))
+        return cls(columns, _regression(described[bought], shares[bought]))
 
     def describe(self, table: Any = None, topics: ArrayLike | None = None) -> F64:
         """``(rows, features)``: the topics if there was a log, then the columns.
@@ -130,5 +129,5 @@ def _regression(columns: F64, topics: F64) -> F64:
         return np.vstack([topics.mean(axis=0), np.zeros((columns.shape[1], topics.shape[1]))])
     from sklearn.linear_model import RidgeCV
 
-    found = RidgeCV(alphas=_STRENGTHS).fit(columns, topics)
-    return np.vstack([found.intercept_, np.asarray(found.coef_).reshape(topics.shape[1], -1).T])
+    ridge = RidgeCV(alphas=_STRENGTHS).fit(columns, topics)
+    return np.vstack([ridge.intercept_, np.asarray(ridge.coef_).reshape(topics.shape[1], -1).T])

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64
 from tensorucb.checks import check_choice, check_mapping, shown
 from tensorucb.errors import InputError
-from tensorucb.features._cells import as_frame, cells_of, is_date, numbers_of, seconds_of, separator_of, texts_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,6 +36,7 @@ _MOST_WORDS, _MOST_TOPICS = 2000, 8
 _QUANTILES = (0.0, 1 / 3, 2 / 3, 1.0)
 _SEASONS = 4
 _YEAR = 365.2425 * 86400.0
+_SEPARATORS = (";", "|", ",")
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,9 @@ class ColumnFeatures:
 
     def shares(self, values: pl.Series) -> F64:
         """``(rows, features)`` of these values."""
-        found = self.weights(values)
-        totals = found.sum(axis=1, keepdims=True)
-        return np.where(totals > 0.0, found / np.where(totals > 0.0, totals, 1.0), self.arrays["mean"])
+        weights = self.weights(values)
+        totals = weights.sum(axis=1, keepdims=True)
+        return np.where(totals > 0.0, weights / np.where(totals > 0.0, totals, 1.0), self.arrays["mean"])
 
     def weights(self, values: pl.Series) -> F64:
         """The same before rows are scaled to sum to 1; zeros where the value is missing or was never seen."""
@@ -80,10 +81,10 @@ class ColumnFeatures:
         if self.kind == "text":
             return self._topics(texts_of(values))
         place = {value: column for column, value in enumerate(self.settings["values"])}
-        found = np.zeros((values.len(), len(place)))
+        held = np.zeros((values.len(), len(place)))
         for row, cells in enumerate(cells_of(values, self.settings.get("separator"))):
-            found[row, [place[cell] for cell in cells if cell in place]] = 1.0
-        return found
+            held[row, [place[cell] for cell in cells if cell in place]] = 1.0
+        return held
 
     def _topics(self, texts: list[str]) -> F64:
         """The topics that explain each text best, by non-negative least squares: no text depends on the others."""
@@ -165,11 +166,11 @@ class TableFeatures:
             if kind == "ignore":
                 left_out[name] = reason
                 continue
-            found = _fit_column(name, kind, frame[name])
-            if isinstance(found, str):
-                left_out[name] = found
+            fitted = _fit_column(name, kind, frame[name])
+            if isinstance(fitted, str):
+                left_out[name] = fitted
             else:
-                columns.append(found)
+                columns.append(fitted)
         return cls(tuple(columns), left_out)
 
     @property
@@ -211,8 +212,8 @@ def _guess(values: pl.Series) -> tuple[str, str]:
     """What a column holds, and why it is left out if it is."""
     import polars as pl
 
-    known = values.drop_nulls()
-    distinct = known.n_unique()
+    present = values.drop_nulls()
+    distinct = present.n_unique()
     if values.dtype.is_temporal():
         return "date", ""
     if values.dtype == pl.Boolean:
@@ -223,7 +224,7 @@ def _guess(values: pl.Series) -> tuple[str, str]:
         return "tags", ""
     if values.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return "ignore", f"its type is {values.dtype}"
-    texts = texts_of(known)
+    texts = texts_of(present)
     if texts and all(is_date(text) for text in texts):
         return "date", ""
     if texts and all(re.fullmatch(r"\W*[0-9][0-9.\s]*,[0-9]{1,2}\W*", text) for text in texts):
@@ -231,7 +232,7 @@ def _guess(values: pl.Series) -> tuple[str, str]:
     words = float(np.mean([len(text.split()) for text in texts])) if texts else 0.0
     if words < 6.0 and separator_of(texts) is not None:
         return "tags", ""
-    if words < 6.0 and distinct <= max(_MOST_VALUES, known.len() // 10):
+    if words < 6.0 and distinct <= max(_MOST_VALUES, present.len() // 10):
         return "category", ""
     if words >= 2.0:
         return "text", ""
@@ -269,10 +270,10 @@ def _fit_column(name: str, kind: str, values: pl.Series) -> ColumnFeatures | str
         if not kept or (kind == "category" and len(counts) < 2):
             return "its values do not tell rows apart"
         settings["values"] = sorted(kept)
-    found = ColumnFeatures(name, kind, settings, arrays).weights(values)
-    totals = found.sum(axis=1, keepdims=True)
-    known, width = totals[:, 0] > 0.0, found.shape[1]
-    mean = (found[known] / totals[known]).mean(axis=0) if known.any() else np.full(width, 1.0 / width)
+    weights = ColumnFeatures(name, kind, settings, arrays).weights(values)
+    totals = weights.sum(axis=1, keepdims=True)
+    described, width = totals[:, 0] > 0.0, weights.shape[1]
+    mean = (weights[described] / totals[described]).mean(axis=0) if described.any() else np.full(width, 1.0 / width)
     return ColumnFeatures(name, kind, settings, {**arrays, "mean": mean})
 
 
@@ -313,3 +314,81 @@ def _seasons(seconds: F64) -> F64:
     away = np.abs(place[:, None] - np.arange(_SEASONS))
     near = np.clip(1.0 - np.minimum(away, _SEASONS - away), 0.0, 1.0)
     return np.where(np.isfinite(seconds)[:, None], near, 0.0)
+
+
+# -- cells --
+
+
+def as_frame(name: str, table: Any) -> pl.DataFrame:
+    """Any table as a polars frame."""
+    from tensorucb import tables
+
+    return tables.as_frame(name, table)
+
+
+def numbers_of(name: str, values: pl.Series) -> F64:
+    import polars as pl
+
+    try:
+        numbers = values.cast(pl.Float64).to_numpy()
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            f"the column {shown(name)} must hold numbers such as 12.50 ({shown(str(error), 80)[1:-1]})."
+        ) from error
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def seconds_of(name: str, values: pl.Series) -> F64:
+    """Dates as unix seconds; NaN where there is none."""
+    import polars as pl
+
+    if values.dtype == pl.String:
+        texts = [text if text and is_date(text) else None for text in values.to_list()]
+        strange = next((t for t, d in zip(values.to_list(), texts, strict=True) if t and d is None), None)
+        if strange is not None:
+            raise InputError(f"the column {shown(name)} must hold dates such as 2026-05-31; got {shown(strange)}.")
+        values = pl.Series([None if text is None else text[:10] for text in texts], dtype=pl.String).str.to_date()
+    try:
+        moments = values.cast(pl.Datetime("us")).dt.epoch("s").cast(pl.Float64)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"the column {shown(name)} must hold dates ({shown(str(error), 80)[1:-1]}).") from error
+    return moments.fill_null(float("nan")).to_numpy()
+
+
+def is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text.strip()[:10])
+    except ValueError:
+        return False
+    return True
+
+
+def texts_of(values: pl.Series) -> list[str]:
+    return ["" if value is None else str(value) for value in values.to_list()]
+
+
+def separator_of(texts: Sequence[str]) -> str | None:
+    """The character between the values of a column of tags, if a third of the rows have it."""
+    for separator in _SEPARATORS:
+        if texts and sum(separator in text for text in texts) * 3 >= len(texts):
+            return separator
+    return None
+
+
+def _bare(text: str) -> str:
+    """A text without the marks of a list around it, such as ``["tea", "eco"]`` has them in a CSV file."""
+    text = text.strip()
+    if text[:1] == "[" and text[-1:] == "]":
+        text = text[1:-1].strip()
+    return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text
+
+
+def cells_of(values: pl.Series, separator: str | None) -> list[list[str]]:
+    """The values of each row: several if there is a separator or a list, otherwise one or none."""
+    rows: list[list[str]] = []
+    for value in values.to_list():
+        parts = value if isinstance(value, list) else [value]
+        if separator is not None:
+            parts = [part for text in parts if text is not None for part in _bare(str(text)).split(separator)]
+        rows.append([_bare(str(part)) for part in parts if part is not None and _bare(str(part))])
+    return rows

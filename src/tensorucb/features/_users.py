@@ -1,4 +1,4 @@
-"""What a network and a log tell about users: degrees, activity, taste, and how they influenced and followed others."""
+"""What a network and a log tell about users: degrees, taste, and how they influenced and followed others."""
 
 from __future__ import annotations
 
@@ -11,29 +11,20 @@ from numpy.typing import ArrayLike
 
 from tensorucb._columns import standardised
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import (
-    check_array,
-    check_choice,
-    check_count,
-    check_instance,
-    check_rows,
-    check_sequence,
-    refusal,
-)
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.checks import check_array, check_choice, check_rows, check_sequence, refusal
+from tensorucb.errors import ShapeError
 from tensorucb.features._eigenmap import laplacian_eigenmap
-from tensorucb.features._items import TopicModel, actions_on, item_numbers
+from tensorucb.features._items import actions_on, item_numbers
 from tensorucb.features._profile import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.moments import check_times
-from tensorucb.rng import RngLike
 
 if TYPE_CHECKING:
     from tensorucb.data import ActionLog
 
-FeatureKind = Literal["eigenmap", "degree", "activity", "taste", "constant"]
-"""The kinds of columns that `user_features` and `user_profile` can make."""
+FeatureKind = Literal["eigenmap", "degree"]
+"""The columns that `user_profile` can make of the network."""
 # Items a user must have been exposed to before the rate of following counts by half.
 _RESPONSE_SMOOTHING = 3.0
 # Out-edges of users who acted that are looked at together, so that memory stays bounded.
@@ -52,114 +43,6 @@ def degree_features(graph: Graph) -> F64:
     """
     check_graph(graph)
     return standardised(np.log1p(np.column_stack([graph.out_degree, graph.in_degree]).astype(np.float64)))
-
-
-def activity_features(log: ActionLog, items: ArrayLike | None, n_nodes: int) -> F64:
-    """``log(1 + actions)`` of each of ``n_nodes`` users on some items, standardised: ``(n_nodes, 1)``.
-
-    Pass the held-out items (`held_out_items`): counting those of the rounds would tell the policy the outcome.
-
-    Examples
-    --------
-    >>> from tensorucb.data import generate_dataset
-    >>> from tensorucb.features import activity_features
-    >>> data = generate_dataset("sandbox", scale=0.05)
-    >>> activity_features(data.log, None, data.graph.n_nodes).shape == (data.graph.n_nodes, 1)
-    True
-    """
-    n_nodes = check_count("n_nodes", n_nodes, 1, 2**31 - 1)
-    users, _ = actions_on(log, item_numbers(log, items), n_nodes)
-    return standardised(np.log1p(np.bincount(users, minlength=n_nodes).astype(np.float64))[:, None])
-
-
-def taste_features(model: TopicModel, log: ActionLog, items: ArrayLike | None, n_nodes: int) -> F64:
-    """Topic profile of each user: the mean mixture of the held-out items acted on, and one average item.
-
-    Rows of the ``(n_nodes, n_topics)`` array sum to 1, and users without an action have the average profile. ``model``
-    is fitted on held-out items, and ``items`` are these items.
-
-    Examples
-    --------
-    >>> from tensorucb.data import generate_dataset
-    >>> from tensorucb.features import TopicModel, held_out_items, taste_features
-    >>> data = generate_dataset("sandbox", scale=0.1)
-    >>> held = held_out_items(data.log, share=0.5)
-    >>> model = TopicModel.fit(data.log, held, n_topics=2, n_nodes=data.graph.n_nodes)
-    >>> taste_features(model, data.log, held, data.graph.n_nodes).sum(axis=1).round(6).max().item()
-    1.0
-    """
-    check_instance("model", model, TopicModel, "a TopicModel")
-    numbers = item_numbers(log, items)
-    n_nodes = check_count("n_nodes", n_nodes, 1, 2**31 - 1)
-    users, places = actions_on(log, numbers, n_nodes)
-    mixtures = model.transform(log, numbers)
-    sums = np.column_stack([np.bincount(users, column, minlength=n_nodes) for column in mixtures[places].T])
-    counts = np.bincount(users, minlength=n_nodes)
-    return np.asarray((sums + mixtures.mean(axis=0)) / (counts[:, None] + 1.0))
-
-
-def user_features(
-    graph: Graph,
-    log: ActionLog | None = None,
-    held_out: ArrayLike | None = None,
-    *,
-    kinds: Sequence[FeatureKind] = ("eigenmap", "degree"),
-    dim: int | None = 10,
-    n_topics: int = 10,
-    rng: RngLike = 0,
-) -> F64:
-    """User features of several kinds side by side, in the order of ``kinds``.
-
-    Parameters
-    ----------
-    graph
-        The network.
-    log
-        The action log; needed for ``activity`` and ``taste``.
-    held_out
-        Items whose actions may be used (`held_out_items`); rounds must draw from the others.
-    kinds
-        ``eigenmap``: ``dim`` columns, rows of length 1. ``degree``: 2 columns with standard deviation ½.
-        ``activity``: 1 column with standard deviation ½. ``taste``: ``n_topics`` columns, standardised and divided by
-        ``sqrt(n_topics)``, so that rows have a length of about 1. ``constant``: 1 column of ones.
-    dim
-        Columns of the eigenmap; ``None`` lets the spectrum choose.
-    n_topics, rng
-        Of the topic model behind ``taste``.
-
-    Examples
-    --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.features import user_features
-    >>> user_features(make_sandbox(100, 800, 5, rng=0).graph, kinds=("eigenmap", "degree"), dim=4).shape
-    (100, 6)
-    """
-    check_graph(graph)
-    kinds = check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')")
-    for kind in kinds:
-        check_choice("kinds", kind, get_args(FeatureKind))
-    if not kinds:
-        raise InputError("must name at least one kind of feature; got an empty list.", argument="kinds")
-    blocks = []
-    for kind in kinds:
-        if kind == "eigenmap":
-            blocks.append(laplacian_eigenmap(graph, dim))
-        elif kind == "degree":
-            blocks.append(0.5 * degree_features(graph))
-        elif kind == "constant":
-            blocks.append(np.ones((graph.n_nodes, 1)))
-        elif log is None or held_out is None:
-            raise InputError(
-                "activity and taste need log= and held_out=: the items set aside for features, "
-                "e.g. held_out_items(log). Rounds must draw from the other items."
-            )
-        elif kind == "activity":
-            blocks.append(0.5 * activity_features(log, held_out, graph.n_nodes))
-        else:
-            model = TopicModel.fit(log, held_out, n_topics=n_topics, n_nodes=graph.n_nodes, rng=rng)
-            taste = standardised(taste_features(model, log, held_out, graph.n_nodes))
-            blocks.append(taste * float(n_topics**-0.5))
-    return np.column_stack(blocks)
 
 
 def _first_actions(graph: Graph, log: ActionLog, items: I64) -> tuple[I64, I64, F64]:
@@ -202,7 +85,9 @@ def _count_past(graph: Graph, log: ActionLog, mixtures: F64, held_out: I64) -> t
     chances, earned = np.zeros((2, all_users.size))
     followed_items, exposed_items = np.zeros((2, n))
     for piece in _pieces(all_places, degree[all_users]):
-        places, users, times = all_places[piece], all_users[piece], all_times[piece]
+        places = all_places[piece]
+        users = all_users[piece]
+        times = all_times[piece]
         key = places * n + users
         # Every out-edge of those who acted, by the number of its source's action and, if its target acted on the same
         # item, of the target's.
@@ -246,15 +131,16 @@ def user_profile(
     mixtures
         ``(items, k)`` mixture of every item: the features that products will have.
     kinds, dim
-        See `user_features`. The eigenmap becomes the profile's coordinates. How often users followed an in-neighbour
-        is one more feature; activity and taste are parts of the profile in any case.
+        ``eigenmap``: `laplacian_eigenmap` of ``dim`` columns, as the profile's coordinates. ``degree``:
+        `degree_features` with standard deviation ½. How often users followed an in-neighbour is a feature in any case.
 
     Examples
     --------
     >>> from tensorucb.data import generate_dataset
-    >>> from tensorucb.features import held_out_items, topic_mixtures, user_profile
+    >>> from tensorucb.features import TopicModel, held_out_items, user_profile
     >>> data = generate_dataset("sandbox", scale=0.1)
-    >>> held, mixtures = held_out_items(data.log, share=0.5), topic_mixtures(data.log, 3)
+    >>> held = held_out_items(data.log, share=0.5)
+    >>> mixtures = TopicModel.fit(data.log, held, n_topics=3).transform(data.log)
     >>> user_profile(data.graph, data.log, held, mixtures, kinds=("degree",)).taste.shape[1]
     3
     """
@@ -263,12 +149,12 @@ def user_profile(
     if not hasattr(log, "times"):
         raise refusal("log", "an action log with times, such as tensorucb.data.ActionLog", log)
     shares = check_array("mixtures", mixtures, (log.n_items, "k"), hint="One row for each item of the log.")
-    kinds = check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')")
+    for kind in check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')"):
+        check_choice("kinds", kind, get_args(FeatureKind))
     credit, exposure, response = _count_past(graph, log, shares, numbers)
     columns = [0.5 * standardised(response[:, None])]
-    plain = [kind for kind in kinds if kind != "eigenmap"]
-    if plain:
-        columns.insert(0, user_features(graph, log, numbers, kinds=plain, dim=dim))
+    if "degree" in kinds:
+        columns.insert(0, 0.5 * degree_features(graph))
     users, places = actions_on(log, numbers, graph.n_nodes)
     mixes = shares[numbers[places]]
     taste = np.column_stack([np.bincount(users, column, graph.n_nodes).astype(np.float64) for column in mixes.T])

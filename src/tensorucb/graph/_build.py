@@ -21,6 +21,7 @@ from tensorucb.graph._ids import (
     kind_of,
     refuse_missing,
 )
+from tensorucb.graph._kernels import count_descents, sort_edges
 from tensorucb.memory import building, check_memory
 
 if TYPE_CHECKING:
@@ -47,16 +48,18 @@ def build_edges(
             f"ids must be all integers or all strings; sources are {kind_of(source)} and targets "
             f"{kind_of(target)}. Convert one of them."
         )
-    given = {} if attributes is None else check_mapping("attributes", attributes, "a mapping of names to columns")
-    needed = building(len(source), len(given), strings=kind_of(source) == "strings")
+    by_name = {} if attributes is None else check_mapping("attributes", attributes, "a mapping of names to columns")
+    needed = building(len(source), len(by_name), strings=kind_of(source) == "strings")
     check_memory(f"a network of {len(source):,} edges", needed)
-    columns = {name: attribute_column(values, name, len(source)).copy() for name, values in given.items()}
+    columns = {name: attribute_column(values, name, len(source)).copy() for name, values in by_name.items()}
     ids = distinct_ids([source, target]) if nodes is None else node_ids(nodes)
     index = IdIndex(ids, lookups=2 * len(source))
     s, t = known_rows(index, source, "sources", "nodes"), known_rows(index, target, "targets", "nodes")
     kept = _without_loops(s, t, ids, self_loops)
     if kept is not None:
-        s, t, columns = s[kept], t[kept], {name: values[kept] for name, values in columns.items()}
+        s = s[kept]
+        t = t[kept]
+        columns = {name: values[kept] for name, values in columns.items()}
     dropped, given_edges = len(source) - s.size, s.size
     s, t, columns = _sort_and_merge(s, t, ids, columns, kept)
     return int(ids.size), s, t, ids, columns, given_edges - s.size, dropped
@@ -123,8 +126,6 @@ def _without_loops(s: I32, t: I32, ids: NDArray[Any], self_loops: SelfLoops) -> 
 def _sort_and_merge(
     s: I32, t: I32, ids: NDArray[Any], columns: _Attributes, kept: NDArray[np.intp] | None
 ) -> tuple[I32, I32, _Attributes]:
-    from tensorucb.graph._kernels import count_descents, sort_edges
-
     if count_descents(frozen(s), frozen(t)) == 0:
         return s, t, columns
     s, t, order = sort_edges(frozen(s), frozen(t), ids.size, bool(columns))

@@ -12,13 +12,10 @@ from tensorucb.checks import check_choice, check_sequence, check_text, refusal, 
 from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.graph._build import node_ids
 from tensorucb.graph._ids import describe_rows
-from tensorucb.tables import PARQUET, TEXT, read_table, suffix_of, table_columns
+from tensorucb.reports import STRICT
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-_FORMATS = (*TEXT, PARQUET)
 
 
 def column_names(source: Any, target: Any, attributes: Any) -> list[str]:
@@ -42,8 +39,10 @@ def _check_columns(present: Sequence[Any], names: Sequence[str]) -> None:
 
 def check_format(file: Path, id_type: Any, separator: Any) -> None:
     """Refuse a file whose format nobody knows, and what `Graph.read` cannot do with its format."""
+    from tensorucb._delimited import PARQUET, TEXT, suffix_of
+
     check_choice("id_type", id_type, ("auto", "int", "str"))
-    suffix = suffix_of(file, _FORMATS)
+    suffix = suffix_of(file, (*TEXT, PARQUET))
     single = isinstance(separator, str) and len(separator) == 1 and (" " <= separator <= "~" or separator == "\t")
     if separator is not None and (suffix == PARQUET or not single):
         raise InputError(
@@ -55,41 +54,36 @@ def read_columns(file: Path, names: list[str], id_type: str, separator: str | No
     """The named columns of an edge-list file, and no others; the first two hold ids. The rest as in `Graph.read`."""
     import polars as pl
 
-    (source, target), suffix = names[:2], suffix_of(file, _FORMATS)
-    as_text = {source: pl.String, target: pl.String}
-    frame = read_table(file, types=as_text if id_type == "str" else None, separator=separator, columns=names)
-    try:
-        _check_columns(frame.columns, names)
-        texts = sum(frame.schema[name] == pl.String for name in (source, target))
-        if suffix != PARQUET and id_type == "auto" and texts == 1:
-            # Read again as text rather than cast, since a cast would have lost leading zeros.
-            frame = read_table(file, types=as_text, separator=separator)
-        if id_type == "str":
-            frame = frame.with_columns(pl.col(source, target).cast(pl.String))
-        if id_type == "int" and texts:
-            frame = frame.with_columns(_integers(frame[source]), _integers(frame[target]))
-        return frame.select(names)
-    except InputError as error:
-        raise FileFormatError(f"{shown_path(file)}: {error}") from error
+    from tensorucb.tables import Field, is_text, read
 
-
-def _integers(column: pl.Series) -> pl.Series:
-    import polars as pl
-
-    numbers = column.cast(pl.Int64, strict=False)
-    bad = (numbers.is_null() & column.is_not_null()).arg_true().to_numpy()
-    if bad.size:
-        raise InputError(
-            f"column {column.name!r} must hold integers; got {describe_rows(column.gather(bad[:5]).to_list(), bad)}."
-        )
-    return numbers
+    ends = names[:2]
+    text = is_text(file)
+    # All as text at first: a number may be written 007, and then one text makes all of them texts.
+    kind = "text" if id_type == "str" or text else "id"
+    fields = [Field(name, kind if name in ends else "any") for name in names]
+    table = read("edges", file, fields, columns={name: name for name in names}, part_of="", separator=separator)
+    table.report.check(STRICT)
+    frame = table.frame.select(names)
+    if id_type == "str" or (id_type == "auto" and not text):
+        return frame
+    numbers = frame.select(pl.col(ends).cast(pl.Int64, strict=False))
+    if not any(numbers[name].null_count() for name in ends):
+        return frame.with_columns(numbers)
+    if id_type == "int":
+        name = next(name for name in ends if numbers[name].null_count())
+        bad = numbers[name].is_null().arg_true().to_numpy()
+        came = describe_rows(frame[name].gather(bad[:5]).to_list(), bad)
+        raise FileFormatError(f"{shown_path(file)}: column {name!r} must hold integers; got {came}.")
+    return frame.with_columns(pl.col(ends).cast(pl.String))
 
 
 def frame_columns(frame: Any, source: str, target: str, attributes: Sequence[str]) -> dict[str, Any]:
     """Arguments for `Graph.from_edges` from a polars, pandas or Arrow table."""
+    from tensorucb.tables import as_frame
+
     names = column_names(source, target, attributes)
-    columns = table_columns("frame", frame)
-    _check_columns(list(columns), names)
+    columns = as_frame("frame", frame)
+    _check_columns(columns.columns, names)
     values = {name: columns[name] for name in names[2:]}
     return {"sources": columns[source], "targets": columns[target], "attributes": values}
 

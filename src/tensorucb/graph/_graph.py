@@ -18,6 +18,7 @@ from tensorucb.errors import FileFormatError, InputError, MissingExtraError, Sha
 from tensorucb.files import cache_directory
 from tensorucb.graph._build import SelfLoops, attribute_column, build_edges, check_self_loops, node_ids, rows_by_id
 from tensorucb.graph._ids import IdIndex, describe_rows, frozen
+from tensorucb.graph._kernels import transpose
 from tensorucb.memory import check_memory, transposing
 
 if TYPE_CHECKING:
@@ -281,8 +282,6 @@ class Graph:
 
     @cached_property
     def _transposed(self) -> tuple[I64, I32]:
-        from tensorucb.graph._kernels import transpose
-
         check_memory(f"a network of {self.n_edges:,} edges by target", transposing(self.n_nodes, self.n_edges))
         edges, sources = transpose(self.targets, self.out_offsets, self.in_offsets)
         return frozen(edges), frozen(sources)
@@ -327,13 +326,19 @@ class Graph:
 
     def edge_between(self, source_rows: ArrayLike, target_rows: ArrayLike) -> I64:
         """Edge numbers between rows, -1 where there is no edge."""
-        from tensorucb.graph._kernels import find_edges
-
         s, t = self._checked_rows(source_rows), self._checked_rows(target_rows)
         if s.size != t.size:
             raise ShapeError(f"source and target rows must be of one length; got {s.size} and {t.size}.")
-        edges: I64 = find_edges(frozen(s), frozen(t), self.out_offsets, self.targets)
-        return edges
+        # All at once by binary search: the targets of a source are sorted.
+        low, end = self.out_offsets[s], self.out_offsets[s + 1]
+        high = end
+        for _ in range(int((end - low).max(initial=0)).bit_length()):
+            middle = (low + high) // 2
+            before = (low < high) & (self.targets.take(middle, mode="clip") < t)
+            low = np.where(before, middle + 1, low)
+            high = np.where(before, high, middle)
+        there = (low < end) & (self.targets.take(low, mode="clip") == t)
+        return np.where(there, low, -1)
 
     def out_edges(self, rows: ArrayLike) -> I64:
         """Numbers of all edges out of these rows, in the order of the rows."""

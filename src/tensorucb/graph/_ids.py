@@ -194,11 +194,9 @@ def distinct_ids(columns: Sequence[Column]) -> NDArray[Any]:
         low = min(int(column.min()) for column in integers if column.size)
         span = max(int(column.max()) for column in integers if column.size) - low + 1
         if span <= _table_limit(sum(column.size for column in integers)):
-            from tensorucb.graph._kernels import mark
-
             present = np.zeros(span, dtype=np.bool_)
             for column in integers:
-                mark(frozen(column), low, present)
+                present[column - low] = True
             return np.flatnonzero(present) + np.int64(low)
     distinct = pl.concat([pl.Series(column).unique() for column in columns]).unique()
     return np.sort(distinct.to_numpy()) if integers else string_array(distinct.sort())
@@ -209,7 +207,7 @@ def _table_limit(lookups: int) -> int:
 
 
 class IdIndex:
-    """From ids to rows: a plain table for dense integers, a hash table for scattered ones, polars for strings."""
+    """From ids to rows: a table for dense integers, search or a join for scattered ones, polars' enum for strings."""
 
     def __init__(self, ids: NDArray[Any], lookups: int = 0) -> None:
         self.ids = ids
@@ -227,15 +225,17 @@ class IdIndex:
 
             codes = column.cast(self._enum, strict=False).to_physical()
             return codes.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.int32, copy=False)
-        from tensorucb.graph._kernels import look_up_hash, look_up_table
-
         if self._table is not None:
             low, table = self._table
-            rows: I32 = look_up_table(frozen(column), low, frozen(table))
-        else:
-            keys, slots = self._hash
-            rows = look_up_hash(frozen(column), frozen(keys), frozen(slots))
-        return rows
+            inside = (column >= low) & (column <= low + table.size - 1)
+            if inside.all():
+                return table[column - low]
+            return np.where(inside, table[np.where(inside, column, low) - low], np.int32(-1))
+        if column.size > self.ids.size:
+            return self._joined(column)
+        places = np.searchsorted(self.ids, column, sorter=self._order)
+        rows = self._order[np.minimum(places, self.ids.size - 1)]
+        return np.where(self.ids[rows] == column, rows, np.int32(-1))
 
     @cached_property
     def _table(self) -> tuple[int, I32] | None:
@@ -246,15 +246,16 @@ class IdIndex:
         table[self.ids - low] = np.arange(self.ids.size, dtype=np.int32)
         return low, table
 
-    @cached_property
-    def _hash(self) -> tuple[I64, I32]:
-        from tensorucb.graph._kernels import fill_hash
+    def _joined(self, column: I64) -> I32:
+        import polars as pl
 
-        # At most half full, so that runs of occupied slots stay short.
-        size = 1 << int(2 * self.ids.size).bit_length()
-        keys, slots = np.zeros(size, dtype=np.int64), np.full(size, -1, dtype=np.int32)
-        fill_hash(frozen(self.ids), keys, slots)
-        return keys, slots
+        rows = pl.DataFrame({"id": self.ids, "row": np.arange(self.ids.size, dtype=np.int32)})
+        joined = pl.DataFrame({"id": column}).join(rows, on="id", how="left", maintain_order="left")
+        return joined["row"].fill_null(-1).to_numpy()
+
+    @cached_property
+    def _order(self) -> I32:
+        return np.argsort(self.ids).astype(np.int32)
 
     @cached_property
     def _enum(self) -> Any:

@@ -25,7 +25,9 @@ from tensorucb.graph._graph import Graph
 from tensorucb.threads import map_chunks, thread_count
 
 _VERSION = 1
-_HEADER, _ALIGN, _BLOCK = 8192, 64, 1 << 24
+_HEADER = 8192
+_ALIGN = 64
+_BLOCK = 1 << 24
 _ATTRIBUTE = "attribute "
 _log = logging.getLogger("tensorucb.graph")
 
@@ -55,8 +57,8 @@ def kept_graph(folder: Path, file: Path, arguments: list[Any], read: Callable[[]
 
 
 def _state(file: Path) -> tuple[int, int, int]:
-    found = file.stat()
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _content(file: Path) -> str:
@@ -79,7 +81,9 @@ def _parts(graph: Graph) -> dict[str, NDArray[Any]]:
 
 
 def _write(path: Path, graph: Graph) -> None:
-    arrays, at, places = _parts(graph), _HEADER, {}
+    arrays = _parts(graph)
+    at = _HEADER
+    places = {}
     for name, array in arrays.items():
         places[name] = [array.dtype.str, array.size, at, _crc(_bytes(array))]
         at += -(-array.nbytes // _ALIGN) * _ALIGN

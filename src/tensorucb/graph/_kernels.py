@@ -1,4 +1,4 @@
-"""Kernels of the graph: ids to rows, counting sorts, edge look-up.
+"""Kernels of the graph: counting sorts.
 
 Glossary: ``n`` nodes, ``m`` edges, ``s``/``t`` source and target rows, ``e`` an edge number, ``offsets`` the n + 1
 bounds of compressed rows. Inputs are read-only, so that each kernel compiles for one type only.
@@ -6,55 +6,12 @@ bounds of compressed rows. Inputs are read-only, so that each kernel compiles fo
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from tensorucb._kernels import KERNEL, mix64
+from tensorucb._kernels import kernel
 
 
-@numba.njit(**KERNEL)
-def mark(ids, low, present):  # type: ignore[no-untyped-def]
-    """Set ``present[id - low]`` for every id."""
-    for i in range(ids.size):
-        present[ids[i] - low] = True
-
-
-@numba.njit(**KERNEL)
-def look_up_table(ids, low, table):  # type: ignore[no-untyped-def]
-    """Rows of ids by direct addressing, -1 where there is none."""
-    rows = np.empty(ids.size, np.int32)
-    high = low + (table.size - 1)  # low + table.size may be one more than 64 bits hold
-    for i in range(ids.size):
-        rows[i] = table[ids[i] - low] if low <= ids[i] <= high else -1
-    return rows
-
-
-@numba.njit(**KERNEL)
-def fill_hash(ids, keys, slots):  # type: ignore[no-untyped-def]
-    """Put ids into an open-addressing table of a power-of-two size; ``slots`` comes filled with -1."""
-    mask = np.uint64(keys.size - 1)
-    for row in range(ids.size):
-        h = mix64(np.uint64(ids[row])) & mask
-        while slots[h] >= 0:
-            h = (h + np.uint64(1)) & mask
-        keys[h] = ids[row]
-        slots[h] = row
-
-
-@numba.njit(**KERNEL)
-def look_up_hash(ids, keys, slots):  # type: ignore[no-untyped-def]
-    """Rows of ids by :func:`fill_hash`'s table, -1 where there is none."""
-    rows = np.empty(ids.size, np.int32)
-    mask = np.uint64(keys.size - 1)
-    for i in range(ids.size):
-        h = mix64(np.uint64(ids[i])) & mask
-        while slots[h] >= 0 and keys[h] != ids[i]:
-            h = (h + np.uint64(1)) & mask
-        rows[i] = slots[h]
-    return rows
-
-
-@numba.njit(**KERNEL)
+@kernel
 def row_offsets(rows, n):  # type: ignore[no-untyped-def]
     """The n + 1 bounds of each row's run, were ``rows`` sorted."""
     offsets = np.zeros(n + 1, np.int64)
@@ -65,7 +22,7 @@ def row_offsets(rows, n):  # type: ignore[no-untyped-def]
     return offsets
 
 
-@numba.njit(**KERNEL)
+@kernel
 def count_descents(s, t):  # type: ignore[no-untyped-def]
     """How many edges do not come strictly after the one before them: 0 means sorted, without repeats."""
     count = 0
@@ -75,7 +32,7 @@ def count_descents(s, t):  # type: ignore[no-untyped-def]
     return count
 
 
-@numba.njit(**KERNEL)
+@kernel
 def sort_edges(s, t, n, with_order):  # type: ignore[no-untyped-def]
     """Two stable counting sorts, by target and then by source; ``order`` is the old position of each edge."""
     m = s.size
@@ -107,7 +64,7 @@ def sort_edges(s, t, n, with_order):  # type: ignore[no-untyped-def]
     return s_sorted, t_sorted, order
 
 
-@numba.njit(**KERNEL)
+@kernel
 def transpose(t, out_offsets, in_offsets):  # type: ignore[no-untyped-def]
     """Edge numbers and source rows sorted by target, then source."""
     edges = np.empty(t.size, np.int64)
@@ -120,20 +77,3 @@ def transpose(t, out_offsets, in_offsets):  # type: ignore[no-untyped-def]
             edges[p] = e
             sources[p] = v
     return edges, sources
-
-
-@numba.njit(**KERNEL)
-def find_edges(source_rows, target_rows, out_offsets, t):  # type: ignore[no-untyped-def]
-    """The number of each edge by binary search in its source's run, -1 where there is none."""
-    edges = np.empty(source_rows.size, np.int64)
-    for i in range(source_rows.size):
-        low, high = out_offsets[source_rows[i]], out_offsets[source_rows[i] + 1]
-        end = high
-        while low < high:
-            middle = (low + high) // 2
-            if t[middle] < target_rows[i]:
-                low = middle + 1
-            else:
-                high = middle
-        edges[i] = low if low < end and t[low] == target_rows[i] else -1
-    return edges

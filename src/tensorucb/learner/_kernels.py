@@ -24,10 +24,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 
-from tensorucb._kernels import KERNEL
+from tensorucb._kernels import inlined, kernel
 from tensorucb.arrays import F64, I64
 
 # A covariance cannot hold variances below about 1e-16 of its largest. Blocks are checked from time to time, and at
@@ -39,7 +38,7 @@ _FLOOR = 1e-15
 _LIFT = 1e-12
 
 
-@numba.njit(inline="always", **KERNEL)
+@inlined
 def _omega_of(second_moment: float) -> float:
     """ω(ψ) = tanh(ψ/2)/(2ψ) of the Jaakkola–Jordan bound, by its series near zero."""
     psi = math.sqrt(max(second_moment, 0.0))
@@ -48,7 +47,7 @@ def _omega_of(second_moment: float) -> float:
     return math.tanh(0.5 * psi) / (2.0 * psi)
 
 
-@numba.njit(inline="always", **KERNEL)
+@inlined
 def _beta(a: F64, r: int, mode: int) -> float:
     """β^{l,r} = Π_{l'≠l} φ_l'ᵀ w̄^{l',r} (Eq. 12)."""
     product = 1.0
@@ -58,7 +57,7 @@ def _beta(a: F64, r: int, mode: int) -> float:
     return product
 
 
-@numba.njit(inline="always", **KERNEL)
+@inlined
 def _second_moment(a: F64, v: F64, u: float, cv: F64) -> float:
     """E[u²]: ū² plus the mean-field variance of the score (Eq. 17 without σ²)."""
     total = u * u
@@ -71,7 +70,7 @@ def _second_moment(a: F64, v: F64, u: float, cv: F64) -> float:
     return total
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _guard(S: F64, start: int, n: int, work: F64) -> None:
     """Lift the diagonal of a block whose Cholesky pivots have sunk into rounding."""
     top = 0.0
@@ -92,7 +91,7 @@ def _guard(S: F64, start: int, n: int, work: F64) -> None:
                 work[i * n + j] = total / work[j * n + j]
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _forget(w: F64, S: F64, w0: F64, v0: F64, dims: I64, R: int, keep: float) -> None:
     """One step back towards the prior: Σ ← λΣ + (1−λ)Σ₀ and w̄ ← w₀ + √λ(w̄ − w₀)."""
     root = math.sqrt(keep)
@@ -109,10 +108,12 @@ def _forget(w: F64, S: F64, w0: F64, v0: F64, dims: I64, R: int, keep: float) ->
             q += d * d
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _project(x: F64, dims: I64, w: F64, S: F64, v0: F64, g: F64, m: F64, s: F64, norms: F64) -> None:
     """Per (l, r): g = Σφ, s = φᵀΣφ and m = φᵀw; per mode ‖φ‖²."""
-    f, p, q = 0, 0, 0
+    f = 0
+    p = 0
+    q = 0
     for mode in range(dims.size):
         d = dims[mode]
         norms[mode] = 0.0
@@ -138,7 +139,7 @@ def _project(x: F64, dims: I64, w: F64, S: F64, v0: F64, g: F64, m: F64, s: F64,
         f += d
 
 
-@numba.njit(inline="always", **KERNEL)
+@inlined
 def _sweep(
     a: F64, v: F64, m: F64, s: F64, push: F64, information: F64, c: F64, cv: F64, c0: F64, cv0: F64,
     u: float, omega: float, kappa: float, tol: float, by_rank: bool,
@@ -149,17 +150,17 @@ def _sweep(
     for visit in range(R * D):
         r, mode = (visit // D, visit % D) if by_rank else (visit % R, visit // R)
         beta = _beta(a, r, mode)
-        known = omega * (beta * beta)
+        precision = omega * (beta * beta)
         # Eqs. 14 and 15 along φ: y^{l,r} is the outcome without the scores of the other ranks.
         pull = beta * (kappa - omega * (u - a[r, mode] * beta))
-        shrink = 1.0 / (1.0 + known * s[r, mode])
+        shrink = 1.0 / (1.0 + precision * s[r, mode])
         new = (m[r, mode] + s[r, mode] * pull) * shrink
         moving |= abs(new - a[r, mode]) > tol * (1.0 + abs(new))
         u += (new - a[r, mode]) * beta
         a[r, mode] = new
         v[r, mode] = s[r, mode] * shrink
-        push[r, mode] = (pull - known * m[r, mode]) * shrink
-        information[r, mode] = known
+        push[r, mode] = (pull - precision * m[r, mode]) * shrink
+        information[r, mode] = precision
     for q in range(c.size):
         shrink = 1.0 / (1.0 + omega * cv0[q])
         new = (c0[q] + cv0[q] * (kappa - omega * (u - c[q]))) * shrink
@@ -170,7 +171,7 @@ def _sweep(
     return u, moving
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _absorb(
     dims: I64, w: F64, S: F64, v0: F64, g: F64, s: F64, push: F64, information: F64, norms: F64, check: bool,
     step: F64, work: F64,
@@ -181,8 +182,8 @@ def _absorb(
         d = dims[mode]
         limit = _STIFF / max(v0[mode] * norms[mode], 1e-300)
         for r in range(push.shape[0]):
-            known = information[r, mode]
-            root = math.sqrt(known * (1.0 / (1.0 + known * s[r, mode])))
+            precision = information[r, mode]
+            root = math.sqrt(precision * (1.0 / (1.0 + precision * s[r, mode])))
             for i in range(d):
                 w[p + i] += g[p + i] * push[r, mode]
                 step[i] = root * g[p + i]
@@ -190,13 +191,13 @@ def _absorb(
                 si = step[i]
                 for j in range(d):
                     S[q + i * d + j] -= si * step[j]
-            if check or known > limit:
+            if check or precision > limit:
                 _guard(S, q, d, work)
             p += d
             q += d * d
 
 
-@numba.njit(**KERNEL)
+@kernel
 def learn_samples(
     phi: F64, y: F64, groups: I64, shape: Any, posterior: Any, prior: Any, seen: int, logistic: bool, noise: float,
     keep: float, by_rank: bool, stop: Any,
@@ -210,10 +211,17 @@ def learn_samples(
     w0, v0, intercept_v0 = prior
     tol, max_sweeps = stop
     D, wide = dims.size, dims.max()
-    a, v, m = np.empty((R, D)), np.empty((R, D)), np.empty((R, D))
-    s, push, information = np.empty((R, D)), np.empty((R, D)), np.empty((R, D))
+    a = np.empty((R, D))
+    v = np.empty((R, D))
+    m = np.empty((R, D))
+    s = np.empty((R, D))
+    push = np.empty((R, D))
+    information = np.empty((R, D))
     size = groups.shape[1]
-    c, cv, c0, cv0 = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    c = np.empty(size)
+    cv = np.empty(size)
+    c0 = np.empty(size)
+    cv0 = np.empty(size)
     norms, step = np.empty(D), np.empty(wide)
     g, work = np.empty(w.size), np.empty(wide * wide)
     sweeps, unconverged = 0, 0

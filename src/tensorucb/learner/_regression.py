@@ -28,6 +28,7 @@ from tensorucb.checks import (
 )
 from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.files import read_state, write_state
+from tensorucb.learner._kernels import learn_samples
 from tensorucb.rng import RngLike, as_generator
 
 Features = Sequence[ArrayLike]
@@ -260,8 +261,6 @@ class TensorRegression:
         groups
             With ``intercepts``: one array of ``N`` members per group.
         """
-        from tensorucb.learner._kernels import learn_samples
-
         arrays, members = self._checked_rows(features, groups)
         outcomes = self._checked_outcomes(y, len(members))
         if not outcomes.size:

@@ -12,38 +12,10 @@ budget, quotas    1/5, best of greedy by gain over several    the two together, 
 budget, minima    none; what is certified counts              the same
 ================  ==========================================  =========================================
 
-Candidates, exclusions and must-includes keep the factor of the constraint they come with: after the forced seeds the
-objective is still monotone and submodular, and what they cover counts in full.
-
-For budget and k together let ``w_i = c_i/B + 1/k``. An admissible set has ``w <= 2``, and a set with ``w <= 1``
-is admissible. So when greedy by gain per ``w`` meets its first node that does not fit, greedy plus this node
-has ``w > 1``, so at least ``1 - exp(-1/2)`` of the best; the better of greedy and of the best single node
-has half of that. Without ``k``, ``w_i = c_i/B``, an admissible set has ``w <= 1``, and the same steps give ``(1
-- 1/e)/2``.
-
-**Minima.** Let ``S_g`` be the seeds of group g, at least ``l_g`` of which are wanted among k. A set can be completed to
-an admissible one exactly if ``|S_g|`` keeps to the quotas and ``Σ_g max(|S_g|, l_g) <= k``. These sets are the
-independent sets of a matroid (El Halabi et al., 2020, Lemma C.1), whose bases are the admissible sets of k seeds: where
-the sum is k = Σ|S_g|, no ``|S_g|`` is below ``l_g``. So greedy that takes only what can still be completed has 1/2 of
-the best. In the loop ``need`` is what is missing in each group and ``free`` the places that are not kept for them.
-With a budget, each missing seed also keeps the money of a certain node: the cheapest of its group that are enough. A
-pick of the group frees the money of its own node, if it is one of these, else the largest amount kept for the group, so
-that the nodes whose money is still kept can always be had. No share of the best is known for this case.
-
-Quotas may have two nested levels (one strategy per user within so many users per group, both within ``k`` seeds). Such
-sets are the independent sets of a laminar matroid, so greedy keeps ``1/2``.
-
-For a budget B and quotas together value for money alone can go wrong without limit: the cheap strategy of a user blocks
-the dear one that is worth far more. Instead, for each least density ρ of a grid, greedy by gain takes what gains at
-least ρ for each unit of its cost and still fits; the best of these runs is kept (Badanidiyuru and Vondrák, SODA 2014,
-with exact greedy in place of falling gain thresholds). When nothing of density ρ is left a run goes on with lower ones,
-which can only add. Let O be the best admissible set, and ρ on the grid with ``ρ <=
-f(O)/(2B) < 5/4 ρ``. Either some element e that had room and density ρ found no money in this run. Then the seeds S of
-that moment and e have ``f(S + e) > ρB``, so S or e alone has more than ``ρB/2 > f(O)/5``; S only grows afterwards, and
-the run with ρ = 0 starts with the best single element. Or no element did. Then each element of O that S lacks is below
-ρ at the end, all of these together adding at most ρB to S, or its place was taken by elements with gains at least as
-large as its own, a different one of S for each, together at most f(S). So ``f(O) <= f(S) + f(S) + ρB`` and ``f(S) >=
-f(O)/4``.
+`docs/oracle.md` has the proofs. With minima, ``need`` is what is missing in each group, and ``free`` the places left
+beside these. With a budget, each missing seed also keeps the money of a certain node: the cheapest of its group
+that are enough. A pick of the group frees the money of its own node, if it is one of these, else the largest amount
+kept for the group, so that the nodes whose money is still kept can always be had.
 """
 
 from __future__ import annotations
@@ -190,7 +162,8 @@ class SeedProblem:
         Let a unit of cost have the price λ >= 0. An admissible set spends at most B, so its marginals add up to no
         more than λB and what they are above λ times their cost; for the latter only the quotas count.
         """
-        lowest, bound = 0.0, math.inf
+        lowest = 0.0
+        bound = math.inf
         for _ in range(_PRICES):
             price = 0.5 * (lowest + highest)
             above = marginals - price * costs
@@ -274,7 +247,8 @@ class SeedProblem:
         """Least densities to start from: 0, and a grid from the least that the factor asks for to the largest one."""
         assert self.costs is not None
         fits = (self.room[self.groups_of(nodes)] > 0).all(axis=0)
-        worth, costs = marginals[fits], self.costs[nodes[fits]]
+        worth = marginals[fits]
+        costs = self.costs[nodes[fits]]
         single = float(worth.max(initial=0))
         if single <= 0.0 or self.budget <= 0.0:
             return [0.0]
@@ -297,7 +271,9 @@ class SeedProblem:
     def after(self, rows: I64) -> SeedProblem:
         """What is left to choose once ``rows`` (forced ones included) are taken."""
         allowed = self.allowed.copy()
-        room, need, budget = self.room, self.need, self.budget
+        room = self.room
+        need = self.need
+        budget = self.budget
         allowed[rows] = 0
         new = np.setdiff1d(rows, self.forced)
         if self.groups is not None:
@@ -314,10 +290,13 @@ class SeedProblem:
         """What the best admissible set is worth in any case: what its own best node is."""
         if self.values is None:
             return float(max(1, self.forced.size))
-        nodes = np.concatenate([self.forced, np.flatnonzero(self.allowed)])
         # A pair has the worth of its own user at least; the node that stands for it has no value itself.
         own = self.values if self.own is None else self.own
-        return float(own[nodes].max(initial=0.0))
+        return float(own[self.admissible()].max(initial=0.0))
+
+    def admissible(self) -> I64:
+        """Rows that may be among the seeds."""
+        return np.concatenate([self.forced, np.flatnonzero(self.allowed)])
 
     @property
     def log_count(self) -> float:
@@ -334,10 +313,12 @@ class SeedProblem:
 def _knapsack(marginals: NDArray[Any], costs: F64, budget: float) -> tuple[float, float]:
     """The fractional knapsack, and the value for money of its last item; 0 where all items fit."""
     fits = (costs <= budget) & (marginals > 0)
-    worth, price = marginals[fits].astype(np.float64), costs[fits]
+    worth = marginals[fits].astype(np.float64)
+    price = costs[fits]
     with np.errstate(divide="ignore", over="ignore"):  # what is free comes first
         order = np.argsort(-worth / price, kind="stable")
-    worth, price = worth[order], price[order]
+    worth = worth[order]
+    price = price[order]
     spent = np.cumsum(price)
     whole = int(np.searchsorted(spent, budget, side="right"))
     total = float(worth[:whole].sum())
@@ -377,7 +358,9 @@ def make_problem(
     >>> problem.allowed.tolist(), problem.forced.tolist(), problem.picks, problem.rule
     ([1, 0, 0], [1], 1, '1 - 1/e')
     """
-    costs, budget, groups = constraints.costs, constraints.budget, constraints.groups
+    costs = constraints.costs
+    budget = constraints.budget
+    groups = constraints.groups
     if (costs is None) != (budget is None):
         raise InputError("costs and budget go together; give both or neither.")
     if (groups is None) != (constraints.quotas is None and constraints.minima is None):
@@ -424,7 +407,8 @@ def make_problem(
 def _priced(graph: Graph, problem: SeedProblem, number: int | None, costs: F64, budget: float) -> SeedProblem:
     """The problem with a budget, of which the forced seeds are paid."""
     budget = check_number("budget", budget, strict=True)
-    allowed, forced = problem.allowed, problem.forced
+    allowed = problem.allowed
+    forced = problem.forced
     free = np.flatnonzero((costs <= 0.0) & (allowed > 0))
     if free.size:
         raise InputError(f"costs of candidates must be positive; node {graph.ids[free[0]]} has {costs[free[0]]}.")
@@ -443,9 +427,11 @@ def _priced(graph: Graph, problem: SeedProblem, number: int | None, costs: F64, 
     if problem.groups is not None:
         factor, rule = MINIMA_AND_BUDGET if problem.need.any() else QUOTAS_AND_BUDGET
     elif number is None:
-        factor, rule = 0.5 - 0.5 / math.e, "(1 - 1/e)/2"
+        factor = 0.5 - 0.5 / math.e
+        rule = "(1 - 1/e)/2"
     else:
-        factor, rule = 0.5 - 0.5 / math.sqrt(math.e), "(1 - 1/√e)/2"
+        factor = 0.5 - 0.5 / math.sqrt(math.e)
+        rule = "(1 - 1/√e)/2"
     return replace(
         problem, allowed=allowed, picks=picks, factor=factor, rule=rule, costs=costs, weights=weights, budget=left
     )
@@ -467,7 +453,9 @@ def _group_codes(graph: Graph, groups: ArrayLike) -> tuple[list[Any], I64]:
 
 def _grouped(problem: SeedProblem, constraints: Constraints, names: list[Any], codes: I64) -> SeedProblem:
     """The problem with quotas and minima; fewer seeds than wanted are an error if there is no budget."""
-    allowed, forced, picks = problem.allowed, problem.forced, problem.picks
+    allowed = problem.allowed
+    forced = problem.forced
+    picks = problem.picks
     most = _numbers_by_group("quota", names, constraints.quotas, _NO_QUOTA)
     fewest = _numbers_by_group("minimum", names, constraints.minima, 0)
     above = np.flatnonzero(fewest > most)

@@ -4,19 +4,7 @@
 
 No sampling is involved, so ``spread = lower`` is exact and ``upper`` bounds every admissible choice with certainty.
 
-**Redundancy.** ρ says how far a second contact of the same follower brings nothing new: with ρ = 0 each edge has a coin
-of its own, with ρ = 1 only the strongest edge into a node counts. Every ρ keeps greedy's factors, for this reason. Let
-each node j draw a random set T_j of its in-neighbours, independently of other nodes. With probability ρ it draws one
-uniform number U and takes every i with ``U < p_ij``; otherwise it takes each i with probability p_ij by itself. A seed
-set S activates j if j is in S, or if S meets T_j. Given j's kind of draw, S meets T_j with probability ``max p_ij``
-(that U is below the largest) or ``1 - Π (1 - p_ij)``, so f(S) is the expected value of the nodes that S activates.
-For fixed sets T_j this value is a weighted coverage: seed i covers itself and every j with i in T_j. A coverage is
-monotone and submodular in S. So is f, which is a mean of coverages.
-
-A law of T_j for each node is a *triggering model* (Kempe, Kleinberg, Tardos, 2003). The cascade objective follows the
-same sets from node to node: S then reaches what the edges from T_j to j connect with it, again a coverage for fixed
-sets. The walk that collects all nodes from which a root is reached this way is its RR set, and S meets it exactly if
-S reaches the root. So RR sets are unbiased, and all bounds that are built on them hold for every ρ.
+ρ is the redundancy. f is monotone and submodular for every ρ, and RR sets follow the same model (`docs/oracle.md`).
 """
 
 from __future__ import annotations
@@ -26,6 +14,7 @@ import numpy as np
 from tensorucb.arrays import F64, I64
 from tensorucb.graph import Graph
 from tensorucb.oracle._constraints import SeedProblem
+from tensorucb.oracle._kernels import reach_value
 from tensorucb.oracle._result import Selection
 from tensorucb.oracle.greedy import DirectTask, greedy, rules
 from tensorucb.oracle.greedy._greedy import Rule, Run
@@ -62,6 +51,26 @@ def _run(task: DirectTask, problem: SeedProblem, rule: Rule) -> tuple[I64, Run]:
     return task.nodes[run.chosen], run
 
 
+def least_worth(graph: Graph, p: F64, problem: SeedProblem) -> float:
+    """What the best admissible set is worth at least: its own best node, or else the most that a node brings directly.
+
+    0 only where no node that may be chosen has a value, or an edge to one that has.
+    """
+    least = problem.least_value()
+    if least > 0.0:
+        return least
+    worth = problem.direct_worth().sum(axis=0)
+    direct_worth = np.bincount(graph.sources, weights=p * worth[graph.targets], minlength=graph.n_nodes)
+    return float(direct_worth[problem.admissible()].max(initial=0.0))
+
+
+def worth_nothing(graph: Graph, p: F64, problem: SeedProblem) -> bool:
+    """Whether no admissible set is worth anything: no node that may be chosen reaches one of positive value."""
+    if problem.values is None or problem.least_value() > 0.0:
+        return False
+    return not reach_value(problem.admissible(), graph.out_offsets, graph.targets, p, problem.values)
+
+
 def best_alternatives(graph: Graph, p: F64, problem: SeedProblem, choices: I64) -> I64:
     """One node of each row of ``choices``, row by row: that of the largest direct gain, of equal ones the cheaper.
 
@@ -87,11 +96,7 @@ def direct(graph: Graph, p: F64, problem: SeedProblem) -> Selection:
     """Choose seeds for the direct objective; of equal ones that with the larger out-degree, then the lower row."""
     if count_invalid(p, 0, graph.n_edges):
         raise bad_probability(graph, p)
-    return direct_choice(graph, problem, DirectTask(graph, p, problem, problem.forced))
-
-
-def direct_choice(graph: Graph, problem: SeedProblem, task: DirectTask) -> Selection:
-    """The same, wherever the task's edges are."""
+    task = DirectTask(graph, p, problem, problem.forced)
     ways = rules(problem, task.nodes, task.gains)
     runs = [_run(task, problem, rule) for rule in ways]
     chosen, run = max(runs, key=lambda pair: float(pair[1].gains.sum()))

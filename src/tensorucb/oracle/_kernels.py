@@ -1,4 +1,4 @@
-"""Confidence bounds of a coverage, sample sizes, and the edges of pairs (see `_pairs`).
+"""Confidence bounds of a coverage, sample sizes, what nodes can reach, and the edges of pairs (see `_pairs`).
 
 RR sets are independent, so the sets that a *fixed* node set covers are binomial and the Chernoff bound in its
 Kullback-Leibler form holds: with probability at least ``1 - exp(-a)`` the true share is not below
@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import math
 
-import numba
+import numpy as np
 
-from tensorucb._kernels import KERNEL
+from tensorucb._kernels import kernel
 
 _STEPS = 28  # of bisection; the side returned is the safe one
 
 
-@numba.njit(**KERNEL)
+@kernel
 def divergence(x, q):  # type: ignore[no-untyped-def]
     """Kullback-Leibler divergence of two coins."""
     first = x * math.log(x / q) if x > 0.0 else 0.0
@@ -32,7 +32,7 @@ def divergence(x, q):  # type: ignore[no-untyped-def]
     return first + second
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _limit(x, sets, a, end):  # type: ignore[no-untyped-def]
     """How far from ``x`` towards ``end`` (0 or 1) the true share may be: where ``sets * divergence`` reaches ``a``."""
     near, far = x, end
@@ -61,9 +61,11 @@ def share_upper(hits: float, sets: int, a: float) -> float:
 
 def sets_for_lower(share: float, wanted: float, a: float) -> float:
     """How many sets bring the lower bound to ``wanted`` if a share ``share`` of them is covered."""
+    if wanted <= 0.0:
+        return 1.0
     if share <= wanted:
         return math.inf
-    return a / max(1e-300, divergence(min(share, 1.0), wanted)) if wanted > 0.0 else 1.0
+    return float(a / max(1e-300, divergence(min(share, 1.0), wanted)))
 
 
 def log_binomial(n: int, k: int) -> float:
@@ -73,7 +75,32 @@ def log_binomial(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
-@numba.njit(**KERNEL)
+@kernel
+def reach_value(rows, out_offsets, targets, p, values):  # type: ignore[no-untyped-def]
+    """Whether a node of positive value can be reached from ``rows`` over edges of positive probability."""
+    seen = np.zeros(values.size, np.bool_)
+    queue = np.empty(values.size, np.int64)
+    size = 0
+    for r in range(rows.size):
+        if not seen[rows[r]]:
+            seen[rows[r]] = True
+            queue[size] = rows[r]
+            size += 1
+    at = 0
+    while at < size:
+        v = queue[at]
+        at += 1
+        if values[v] > 0.0:
+            return True
+        for e in range(out_offsets[v], out_offsets[v + 1]):
+            if p[e] > 0.0 and not seen[targets[e]]:
+                seen[targets[e]] = True
+                queue[size] = targets[e]
+                size += 1
+    return False
+
+
+@kernel
 def source_edges(users, network, own, certain, first, at, edges):  # type: ignore[no-untyped-def]
     """Edges of one source per user and row of ``p``: one to ``own + user``, and to all targets of the user.
 

@@ -3,52 +3,11 @@
 Two independent collections of RR sets: on the first the seeds are chosen and the upper bound of the best
 admissible set is taken, on the second the chosen seeds' lower bound.
 
-**Sample sizes.** The first collection may only be looked at when its size is on a grid fixed beforehand (``16 *
-2**(i/4)``), so the upper bound holds at all looks together by a union over the grid. Which grid points are
-looked at may then depend on the data: each look predicts the size that is enough, and jumps there. The second
-collection is drawn afresh for each attempt, and looked at when it has a size expected to be enough, then at some
-larger ones; the sizes are chosen from the first collection alone, and the i-th of all sizes has the failure
-probability ``delta / 2**(i + 1)``, whether or not it comes to a look: what an attempt may spend is fixed before it is
-drawn. It need not be stored: each of its walks stops at the first seed it meets.
-
-**Sentinels.** Let B be a set of nodes chosen without looking at the two collections and kept in the answer, and
-let walks of the first collection stop at B (HIST, Guo et al., SIGMOD 2020). Whether a set meets B does not
-change by stopping there, and sets that do not meet B are complete. So the coverage ``L(S)`` of any ``S ⊇ B``
-is known exactly, and so is the marginal of any node given such an S. For the best admissible set S° and any
-prefix ``S ⊇ B`` of the greedy order
-
-    L(S°) <= L(S ∪ S°) <= L(S) + sum of the marginals of S° given S <= L(S) + (the most that an admissible set's
-    marginals add up to),
-
-where L is monotone and submodular and S° is *not* required to hold B. S° and B do not depend on the samples, so
-``L(S°)`` is binomial and the bound of `_kernels` applies. The lower bound rests on the second collection only,
-which is independent of the seeds. So the certificate is valid for any B; what a bad B costs is that the ratio
-may not be reached, and then the run is repeated without B.
-
-**Quality.** The certificate alone can be reached with few sets, whose greedy choice is noisy. A seed that newly
-covers ``g`` sets is chosen with a standard error of ``√g``, and all of them together cover ``C`` sets with one of
-``√C``. The first collection grows until
-
-    Σ√g + 3√C + (what picks left to direct gain might have covered, see below) <= C / quality,
-
-so the sets needed grow with the number of seeds: with ``K`` equal ones, ``C >= quality² (√K + 3)²``. Greedy's loss
-falls with this ratio in much the same way on every network and for every K that was measured; the default keeps it
-below 1 % on average (``python -m benchmarks.bench_oracle --quality``).
-
-**Rivals.** That much is not needed everywhere. Let R be seeds that were chosen without looking at the samples: those of
-the largest direct gain. Greedy's seeds S cover ``L(S)`` of the sets, of which in the mean ``o`` is luck, since they
-were chosen on these very sets. The seeds S* that greedy would choose without noise cover about as many sets as S at
-most, and what they cover is not luck, so S loses no more than o against S* in the mean. And ``L(S) - L(R)`` is o and
-what S is really ahead of R, in the mean. So where L(S) is ahead of L(R) by little, S can have lost only little, and
-9/14 of the quality is enough: where direct gains tell nearly all, and where seeds matter little. S and R are compared
-on the same sets, so that the difference has little noise. The rule asks for 0.8 %, and for all picks to be made on the
-samples: picks left to direct gain are not compared.
-
-**Noise.** Of candidates that the samples do not tell apart the one with the largest direct gain is taken, and seeds
-that would add no more than noise are filled in by direct gain (`greedy`). They may cover less than greedy's own choice,
-and the certificate says so: its lower bound is that of the seeds returned, measured on sets that had no part in the
-choice, and its upper bound holds for any prefix. So in a saturated graph the list is not filled with users of one or
-two followers who came out on top by chance, while picks whose small gains add up are sampled until they are told apart.
+`docs/oracle.md` has the proofs. In short: the first collection is looked at only when its size is on a fixed grid, and
+grows until a certificate is to be expected and the noise of the choice is at most ``1 / quality`` of what it covers
+(9/14 of the quality is enough where *rivals*, the seeds of the largest direct gain, cover nearly as much). The second
+is drawn for each attempt and not stored. *Sentinels* are seeds chosen beforehand, at which walks stop (HIST, Guo et
+al., SIGMOD 2020); the certificate is valid for any. Candidates that samples do not tell apart go by direct gain.
 """
 
 from __future__ import annotations
@@ -61,7 +20,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.oracle._constraints import SeedProblem
-from tensorucb.oracle._direct import complete
+from tensorucb.oracle._direct import complete, least_worth
 from tensorucb.oracle._kernels import sets_for_lower, share_lower, share_upper
 from tensorucb.oracle._sampling import Plan
 from tensorucb.oracle.greedy import Cover, greedy_cover
@@ -78,15 +37,19 @@ _LOOKS = (128, 512)
 _HORIZON = 1000
 # Mean nodes per walk: below the first number sentinels do not pay. Between the two they must be certain (newly cover
 # so many walks of each look); beyond, any frequent node will do, as seed sets differ little where walks cover much.
-_LONG, _HUGE = 16.0, 64.0
+_LONG = 16.0
+_HUGE = 64.0
 # Among many picks a poor sentinel costs less and a missing one more.
-_CERTAIN, _FREQUENT, _FREQUENT_AMONG_MANY = (8, 12), (5, 5), (4, 3)
+_CERTAIN = (8, 12)
+_FREQUENT = (5, 5)
+_FREQUENT_AMONG_MANY = (4, 3)
 _MANY = 32
 _LOOK_LIMIT = 2**26
 _NEAR = 1e-5
 # Of the sets that the quality asks for this share is enough (by noise, not by number) if the picks are ahead of their
 # rivals by no more than so much of what they cover.
-_EARLY, _MAY_LOSE = 9.0 / 14.0, 0.008
+_EARLY = 9.0 / 14.0
+_MAY_LOSE = 0.008
 _ROUNDING = 1e-6  # small graphs are sampled by 32-bit probabilities
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
@@ -106,22 +69,13 @@ class Outcome:
 
 def _grid(sampler: Sampler, problem: SeedProblem, plan: Plan) -> list[int]:
     """Sizes at which the first collection may be looked at, up to one that suffices in the worst case."""
-    best = problem.least_value() or _best_direct(sampler, problem)
     total = sampler.total
+    best = least_worth(sampler.graph, sampler.probabilities, problem) or float(problem.direct_worth().max())
     a = math.log(6.0 / plan.delta)
     root = problem.factor * math.sqrt(a) + math.sqrt(problem.factor * (problem.log_count + a))
     worst = 2.0 * root * root * (total / max(best, total * 1e-9)) / plan.epsilon**2
     points = max(1, math.ceil(_STEPS * math.log2(max(2.0, worst / _FIRST))))
     return [math.ceil(_FIRST * 2.0 ** (i / _STEPS)) for i in range(points + 1)]
-
-
-def _best_direct(sampler: Sampler, problem: SeedProblem) -> float:
-    """The most that an admissible node without a value of its own brings directly; of any node, if that is nothing."""
-    graph = sampler.graph
-    worth = problem.direct_worth().sum(axis=0)
-    direct = np.bincount(graph.sources, weights=sampler.probabilities * worth[graph.targets], minlength=graph.n_nodes)
-    nodes = np.concatenate([problem.forced, np.flatnonzero(problem.allowed)])
-    return float(direct[nodes].max(initial=0.0)) or float(worth.max())
 
 
 def opim(sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uint64]) -> Outcome:
@@ -133,6 +87,13 @@ def opim(sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.ui
         if plain.lower * outcome.upper > outcome.lower * plain.upper:
             return plain
     return outcome
+
+
+def _is_steady(cover: Cover, quality: float, scale: float) -> bool:
+    """Whether the quality rule is expected to hold with ``scale`` times as many sets."""
+    covered = cover.covered * scale
+    wrong = cover.noise * math.sqrt(scale) + 3.0 * math.sqrt(covered) + cover.lost * scale
+    return wrong * quality <= covered
 
 
 def _choose_sentinels(sampler: Sampler, problem: SeedProblem, keys: NDArray[np.uint64]) -> I64:
@@ -156,21 +117,15 @@ def _choose_sentinels(sampler: Sampler, problem: SeedProblem, keys: NDArray[np.u
         if i == 0 and look.work >= _HUGE * walks:
             least = _FREQUENT if problem.picks < _MANY else _FREQUENT_AMONG_MANY
         # So few walks do not tell the strategies of a user apart; their direct gains do.
-        cover = greedy_cover(look, problem, sentinels, noisy=problem.worth is not None)
-        own = sampler.own[cover.rows] * (look.sets / sampler.total)
-        worth = int((cover.gains - own >= least[i]).sum())
+        cover = greedy_cover(look, problem, sentinels, noisy=problem.worth is not None, sampled_only=True)
+        worth = int((cover.gains >= least[i]).sum())
         seeds = problem.picks if problem.costs is None else sentinels.size + cover.rows.size
         sentinels = np.concatenate([sentinels, cover.rows[: min(worth, seeds // 2 - sentinels.size)]])
     return sentinels
 
 
 def _run(
-    sampler: Sampler,
-    problem: SeedProblem,
-    plan: Plan,
-    keys: NDArray[np.uint64],
-    sentinels: I64,
-    runs: int,
+    sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uint64], sentinels: I64, runs: int
 ) -> Outcome:
     """One run of the ``runs`` that share delta."""
     grid = _grid(sampler, problem, plan)
@@ -180,7 +135,7 @@ def _run(
     sampler.mark(marked)
     collection = sampler.collect(keys[0], plan.limit)
     value = _Value(sampler, problem)
-    rivals = _rivals(sampler, problem, marked)
+    rivals = _rivals(sampler, problem, marked) if plan.quality > 0.0 else _NO_ROWS
     at = looks = validated = 0
     look = 3 * _STEPS
     best: Outcome | None = None
@@ -229,17 +184,7 @@ def _rivals(sampler: Sampler, problem: SeedProblem, marked: I64) -> I64:
 
 
 class _Value:
-    """What seeds are worth by the share of sets that they cover: ``own`` of each seed and that share of ``total``.
-
-    **Upper bound.** The best admissible set O has ``own(O)``, which does not depend on samples, and covers a share
-    x of the sets. Of these, greedy tells that ``own(O) + total x <= total b``, with ``b = bound / sets``. The true
-    share of O is at most ``x + s(x)``, where s(x) is how far a share may be above what was seen. So ``f(O) <= total
-    (b + s(x))``. Of x it is known that ``x <= b``. And if x is below ``b - most / total``, with ``most`` the most
-    that own(O) can be, then ``f(O) <= most + total (x + s(x))``, which is no more than at the end of that range,
-    since ``x + s(x)`` grows with x. So x lies between the two. The pairs (x, y) with a divergence of at most a/sets
-    form a convex set, since the divergence is convex in both, so the largest y, and with it s, is concave in x. The
-    largest s over this range is then found by ternary search.
-    """
+    """What seeds are worth by the share of sets that they cover: ``own`` of each seed and that share of ``total``."""
 
     def __init__(self, sampler: Sampler, problem: SeedProblem) -> None:
         self._own = sampler.own
@@ -325,9 +270,7 @@ def _next_look(
     last = min(at + 3 * _STEPS, len(grid) - 1)
     for look in range(at, last):
         scale = grid[look] / sets
-        covered = cover.covered * scale
-        wrong = cover.noise * math.sqrt(scale) + 3.0 * math.sqrt(covered) + cover.lost * scale
-        if wrong * quality > covered:
+        if not _is_steady(cover, quality, scale):
             continue
         upper = value.upper(cover.bound * scale, grid[look], a_upper)
         hits = cover.sets * scale - _OVERFIT * cover.noise * math.sqrt(scale)

@@ -167,7 +167,8 @@ class _Virtual:
 
 def _make_virtual(graph: Graph, p: F64, users: I64, spread: F64 | None, count_seeds: bool) -> _Virtual:
     """Pairs of ``users`` and the rows of ``p``: with ``spread`` for the cascade, without it for direct activations."""
-    n, strategies = graph.n_nodes, p.shape[0]
+    n = graph.n_nodes
+    strategies = p.shape[0]
     counters = 0 if spread is None else n
     first = counters + n
     size = strategies * (users.size + int(graph.out_degree[users].sum()))
@@ -206,7 +207,8 @@ def _pair_problem(
     n = virtual.graph.n_nodes
     pairs = virtual.pairs(np.arange(virtual.users.size))
     worth = np.ones(users.n) if users.values is None else users.values
-    values, own = np.zeros(n), np.zeros(n)
+    values = np.zeros(n)
+    own = np.zeros(n)
     values[virtual.counters : virtual.counters + users.n] = worth
     if count_seeds:
         own[pairs] = worth[virtual.users, None]
@@ -219,7 +221,8 @@ def _pair_problem(
         direct_worth[: users.n] = worth
         problem = replace(problem, worth=direct_worth)
     if prices is not None and budget is not None:
-        costs, weights = np.zeros(n), np.ones(n)
+        costs = np.zeros(n)
+        weights = np.ones(n)
         costs[pairs] = prices[:, virtual.users].T
         weights[pairs] = users.weights[virtual.users, None]
         problem = replace(problem, costs=costs, weights=weights, budget=spendable(float(budget)))
@@ -256,7 +259,8 @@ def _forced(problem: SeedProblem, virtual: _Virtual, forced: I64) -> SeedProblem
     """The problem after the best pair of each user in ``forced`` was taken, in their order."""
     pairs = virtual.pairs(np.searchsorted(virtual.users, forced))
     chosen = best_alternatives(virtual.graph, virtual.p, problem, pairs)
-    allowed, budget = problem.allowed, problem.budget
+    allowed = problem.allowed
+    budget = problem.budget
     if problem.costs is not None:
         budget = max(0.0, budget - float(problem.costs[chosen].sum()))
         allowed = (allowed.astype(np.bool_) & (problem.costs <= budget)).astype(np.uint8)

@@ -15,7 +15,7 @@ from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_model, check_redundancy
 from tensorucb.oracle._constraints import Constraints, SeedProblem, check_constraints, make_problem
-from tensorucb.oracle._direct import direct
+from tensorucb.oracle._direct import complete, direct, worth_nothing
 from tensorucb.oracle._opim import Outcome, opim
 from tensorucb.oracle._result import Selection
 from tensorucb.oracle._sampling import Plan, Sampling, check_sampling
@@ -27,7 +27,7 @@ from tensorucb.threads import thread_count
 from tensorucb.work import Engine, check_engine
 
 _ALGORITHMS = {"opim": opim, "tim": tim}
-_KEYS = 8
+_KEYS = 6
 
 
 def _guarantee(problem: SeedProblem, outcome: Outcome, plan: Plan, ratio: float) -> str:
@@ -55,10 +55,14 @@ def cascade(sampler: Sampler, p: F64, problem: SeedProblem, plan: Plan, key: np.
     # TIM+ counts sets as its paper does: of any root.
     sampler.load(p, problem.values, problem.redundancy, plan.algorithm == "opim", problem.model)
     keys = np.random.Generator(np.random.PCG64(int(key))).integers(0, 2**64, _KEYS, dtype=np.uint64)
-    try:
-        outcome = _ALGORITHMS[plan.algorithm](sampler, problem, plan, keys)
-    finally:
-        sampler.mark(np.empty(0, dtype=np.int64))
+    if worth_nothing(sampler.graph, p, problem):
+        rows = complete(sampler.graph, p, problem, problem.forced)
+        outcome = Outcome(rows, np.zeros(rows.size), 0.0, 0.0, 0.0, 0, stopped=False)
+    else:
+        try:
+            outcome = _ALGORITHMS[plan.algorithm](sampler, problem, plan, keys)
+        finally:
+            sampler.mark(np.empty(0, dtype=np.int64))
     ratio = outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0
     return Selection(
         sampler.graph.ids[outcome.rows],

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tensorucb.errors import InputError
 from tensorucb.oracle._constraints import SeedProblem
-from tensorucb.oracle._direct import complete
+from tensorucb.oracle._direct import complete, least_worth
 from tensorucb.oracle._kernels import share_lower, share_upper
 from tensorucb.oracle._opim import Outcome, sampled_gains
 from tensorucb.oracle._sampling import Plan
@@ -30,15 +30,17 @@ def tim(sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uin
     """Choose seeds by TIM+."""
     if problem.groups is not None or problem.costs is not None:
         raise InputError("algorithm 'tim' takes neither quotas or minima nor a budget; use 'opim'.")
-    epsilon, confidence = plan.epsilon, math.log(3.0 / plan.delta)
+    epsilon = plan.epsilon
+    confidence = math.log(3.0 / plan.delta)
     collection = _forced_only(sampler, problem, plan, keys[0])
     share = _mean_share(collection, problem, confidence)
     used = collection.sets
-    if not collection.full and used > 0:
+    level = confidence / math.log(max(3, problem.n))
+    slack = min(1.0, 5.0 * (level * epsilon**2 / (level + problem.picks)) ** (1.0 / 3.0))
+    size = math.ceil((2.0 + slack) * confidence / (slack**2 * share))
+    # Where not even this many sets would fit the memory, it will decide how many there are.
+    if not collection.full and used > 0 and size <= plan.limit:
         # KPT+: what greedy on the estimate's sets covers of fresh ones.
-        level = confidence / math.log(max(3, problem.n))
-        slack = min(1.0, 5.0 * (level * epsilon**2 / (level + problem.picks)) ** (1.0 / 3.0))
-        size = math.ceil((2.0 + slack) * confidence / (slack**2 * share))
         sampler.mark(np.concatenate([problem.forced, greedy_cover(collection, problem).rows]))
         hits = int(sampler.sample(keys[1], 0, size, store=False, limit=0).hits.sum())
         share = max(share, hits / size / (1.0 + slack))
@@ -49,9 +51,10 @@ def tim(sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uin
 
 def _mean_share(collection: Collection, problem: SeedProblem, confidence: float) -> float:
     """KPT: half of the mean share that a random seed set covers, found by doubling the samples."""
-    least = max(problem.least_value() / collection.sampler.total, 1e-9)
+    sampler = collection.sampler
+    least = max(least_worth(sampler.graph, sampler.probabilities, problem) / sampler.total, 1e-9)
     rounds = max(1, math.ceil(math.log2(1.0 / least)) - 1)
-    odds = collection.sampler.graph.in_degree * problem.allowed.astype(np.float64)
+    odds = sampler.graph.in_degree * problem.allowed.astype(np.float64)
     if odds.sum() == 0.0:
         odds = problem.allowed.astype(np.float64)
     odds = odds / max(1.0, odds.sum())

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from tensorucb import __version__
-from tensorucb.campaign import CampaignProgress, GroupProgress, RoundProgress
+from tensorucb.campaign import CampaignProgress, GroupProgress, Lift, RoundProgress
 from tensorucb.checks import check_instance
+from tensorucb.money import money
 from tensorucb.plots._campaign import (
     MOST_GROUPS,
-    MOST_ROUNDS,
     believed_and_observed,
     expected_and_observed,
+    group_label,
     lift_interval,
+    product_names,
     running_calibration,
     running_spend,
     running_sums,
@@ -41,12 +43,28 @@ _NO_LIFT = """\
 How many of these responses would have come anyway? To find out, hold out a share of the chosen users at random, for \
 example 20 %, when you open a round."""
 _USERS = """\
-The users who were contacted most, in closed rounds. Followers are counted once per round. Somebody who follows \
-several contacted users counts in equal parts for each of them, so that the responses add up. Believed is the share of \
-followers that was expected to respond when the rounds were opened."""
-_GROUPS = """\
-Believed is the share of followers that was expected to respond when the rounds were opened, observed is the share \
-that did. Where the two differ, the next rounds take it into account."""
+The users who were contacted most, in closed rounds. Rates are shares of followers, each of whom counts once per \
+round: for the first contacted user they follow, in the order of choice. So the rates of users average to that of the \
+product. Believed is the share that was expected to respond when the rounds were opened, observed the share that did."""
+GROUPS = """\
+Rates are shares of the followers of contacted users, each of whom counts once per round. Believed is the share that \
+was expected to respond when the rounds were opened, observed the share that did. Where the two differ, the next \
+rounds take it into account."""
+
+
+_REVENUE = """\
+What a response is worth is the amount told with it; without one, the value of the product times that of the user, \
+where such values are known. Amounts are heavy-tailed, so a single large one counts little: expected amounts are means \
+of logarithms by product and user, shrunk towards the overall mean as far as few amounts are known, and scaled so that \
+they add up to what came."""
+_RETURN = """\
+The return counts all responses, also those that would have come without contact. What contact adds is measured by \
+holding out."""
+
+SEGMENTS = """\
+Contacted users, split by a column of their table. Followers and responses are those of the users of each line: what \
+these users bring, whoever responds. Where fewer than five different users were contacted, or fewer than ten \
+responders came and were expected, the numbers are too few to tell anything."""
 
 
 def campaign_report(progress: CampaignProgress) -> Report:
@@ -67,12 +85,14 @@ def campaign_report(progress: CampaignProgress) -> Report:
     'report.html'
     """
     check_instance("progress", progress, CampaignProgress, "a CampaignProgress", "campaign.progress() makes one.")
-    sections = [_rounds(progress), *_sums(progress), *_calibration(progress), _lift(progress)]
+    sections = [_rounds(progress), *_sums(progress), *_revenue(progress), *_calibration(progress), _lift(progress)]
     if progress.users:
         sections.append(Section("Who was contacted most, and what their followers did", _user_blocks(progress.users)))
     for groups, what in ((progress.products, "products"), (progress.strategies, "strategies")):
         if groups:
             sections.append(Section(what.capitalize(), _group_blocks(groups, what)))
+    if progress.segments:
+        sections.append(Section(f"By {progress.segment}", _segment_blocks(progress)))
     closed, still = progress.closed, progress.open
     return Report(
         f"How is {progress.name} going?",
@@ -81,6 +101,7 @@ def campaign_report(progress: CampaignProgress) -> Report:
             ("rounds closed", f"{closed.rounds:,}"),
             ("rounds open", f"{still.rounds:,}"),
             ("users contacted", f"{progress.contacted:,}"),
+            *([("decided by", "value")] if progress.metric == "value" else []),
             *([("model behind by rounds", f"{progress.behind:,}")] if progress.behind else []),
         ],
         numbers=_numbers(progress),
@@ -95,10 +116,16 @@ def _numbers(progress: CampaignProgress) -> list[tuple[str, str]]:
     if closed.expected is not None:
         numbers.insert(0, (f"{closed.compared:,}", f"responses in closed rounds; {closed.expected:,.0f} were expected"))
     if progress.spend is not None:
-        numbers.append((f"{progress.spend:,.10g}", "spent on contacts"))
+        numbers.append((money(progress.spend), "spent on contacts"))
+    if progress.revenue is not None:
+        expected = progress.revenue.expected
+        more = "" if expected is None else f"; {money(expected)} were expected"
+        numbers.append((money(progress.revenue.closed), f"revenue of closed rounds{more}"))
+        if progress.revenue.return_on_cost is not None:
+            numbers.append((money(progress.revenue.return_on_cost), "revenue for each unit spent"))
     if found is not None:
         numbers.append((f"{found.held} of {found.rounds}", "intervals held; 90 % are promised"))
-    if progress.lift is not None:
+    if progress.lift is not None and progress.lift.responders:
         numbers.append((_points(progress.lift.difference), "percentage points of followers by contact"))
     return numbers
 
@@ -121,19 +148,18 @@ def _rounds(progress: CampaignProgress) -> Section:
         return Section(title, [Text("No round has been opened yet.")])
     blocks: list[Block] = [Text(EXPECTED)]
     if any(entry.expected is not None for entry in progress.rounds):
-        last = len(progress.rounds) > MOST_ROUNDS
-        caption = f"The last {MOST_ROUNDS} rounds with an expectation." if last else ""
-        blocks.append(Figure(expected_and_observed(progress.rounds), caption))
+        blocks.append(Figure(expected_and_observed(progress)))
     if progress.open.rounds:
         blocks.append(Text(_OPEN))
     columns = ("Round", "Responded", "Expected", "90 % interval", "Status", "Contacted", "Opened", "Product")
     if len(progress.rounds) > _TABLED:
         blocks.append(Text(f"The last {_TABLED} rounds:"))
-    blocks.append(Table(columns, [_round_cells(entry) for entry in progress.rounds[-_TABLED:]]))
+    names = product_names(progress)
+    blocks.append(Table(columns, [_round_cells(entry, names) for entry in progress.rounds[-_TABLED:]]))
     return Section(title, blocks)
 
 
-def _round_cells(entry: RoundProgress) -> tuple[str, ...]:
+def _round_cells(entry: RoundProgress, names: Mapping[int | str, str]) -> tuple[str, ...]:
     reach = entry.expected
     return (
         f"{entry.number}",
@@ -143,7 +169,7 @@ def _round_cells(entry: RoundProgress) -> tuple[str, ...]:
         entry.status if entry.kind == "ask" else f"{entry.status} ({entry.kind})",
         f"{entry.contacted:,}",
         datetime.fromtimestamp(entry.opened, UTC).strftime("%d\xa0%b\xa0%Y"),
-        "by features" if entry.product is None else str(entry.product),
+        "by features" if entry.product is None else names.get(entry.product, str(entry.product)),
     )
 
 
@@ -153,12 +179,41 @@ def _sums(progress: CampaignProgress) -> list[Section]:
     if closed >= FEWEST:
         blocks.append(Figure(running_sums(progress.rounds)))
     if progress.spend is not None:
-        responders = progress.closed.responders + progress.open.responders
-        each = f", {progress.spend / responders:,.3g} per response" if responders else ""
-        blocks.append(Text(f"Contacting users has cost {progress.spend:,.10g} so far{each}."))
+        cost = progress.cost_per_responder
+        each = "" if cost is None else f", {money(cost)} per responder"
+        blocks.append(Text(f"Contacting users has cost {money(progress.spend)} so far{each}."))
         if sum(entry.spend is not None for entry in progress.rounds) >= FEWEST:
             blocks.append(Figure(running_spend(progress.rounds)))
     return [Section("Reach and spending", blocks)] if blocks else []
+
+
+def _revenue(progress: CampaignProgress) -> list[Section]:
+    """What the responses were worth, in total and in each round."""
+    revenue = progress.revenue
+    if revenue is None:
+        return []
+    blocks: list[Block] = [Text(revenue.text), Text(_REVENUE)]
+    if revenue.return_on_cost is not None:
+        blocks.append(Text(_RETURN))
+    columns = ("Round", "Revenue", "Expected", "90 % interval", "Spent", "Responded", "Status")
+    rounds = [entry for entry in progress.rounds if entry.kind != "history"]
+    blocks.append(Table(columns, [_revenue_cells(entry) for entry in rounds[-_TABLED:]]))
+    if revenue.calibration is not None:
+        blocks.append(Text(_sentence(revenue.calibration.text)))
+    return [Section("Revenue", blocks)]
+
+
+def _revenue_cells(entry: RoundProgress) -> tuple[str, ...]:
+    expected = None if entry.expected is None else entry.expected.revenue
+    return (
+        f"{entry.number}",
+        "–" if entry.revenue is None else money(entry.revenue),
+        "–" if expected is None else money(expected.mean),
+        "–" if expected is None else f"{money(expected.low)} – {money(expected.high)}",
+        "–" if entry.spend is None else money(entry.spend),
+        f"{entry.responders:,}",
+        entry.status,
+    )
 
 
 def _calibration(progress: CampaignProgress) -> list[Section]:
@@ -180,7 +235,10 @@ def _lift(progress: CampaignProgress) -> Section:
         f"{lift.held_out_followers:,} followers of held-out users {_percent(lift.held_out_rate)}. "
         f"{_sentence(lift.text)}"
     )
-    return Section(title, [Text(LIFT), Figure(lift_interval(lift)), Text(said)])
+    blocks: list[Block] = [Text(LIFT), Figure(lift_interval(lift)), Text(said)]
+    if lift.revenue is not None:
+        blocks.append(Text(_sentence(lift.revenue.text)))
+    return Section(title, blocks)
 
 
 def _user_blocks(users: Sequence[GroupProgress]) -> list[Block]:
@@ -189,7 +247,7 @@ def _user_blocks(users: Sequence[GroupProgress]) -> list[Block]:
 
 def _cells(group: GroupProgress) -> tuple[str, ...]:
     return (
-        "by features" if group.id is None else str(group.id),
+        group_label(group),
         _percent(group.observed),
         _percent(group.believed),
         f"{group.responders:,.1f}".removesuffix(".0"),
@@ -198,9 +256,26 @@ def _cells(group: GroupProgress) -> tuple[str, ...]:
     )
 
 
+def _segment_blocks(progress: CampaignProgress) -> list[Block]:
+    columns = (_sentence(progress.segment or ""), *_RATES, "Users", "Expected", "Lift in points (90 %)")
+    rows = []
+    for entry in progress.segments:
+        expected = "–" if entry.expected is None else f"{entry.expected:,.1f}"
+        label, *cells = _cells(entry)
+        few = "" if entry.enough else ": too few to tell"
+        rows.append(
+            (label + few, *cells, f"{entry.users:,}", expected, "–" if entry.lift is None else _lift_cell(entry.lift))
+        )
+    return [Text(SEGMENTS), Table(columns, rows)]
+
+
+def _lift_cell(lift: Lift) -> str:
+    return f"{_points(lift.difference)} ({_points(lift.low)} to {_points(lift.high)})"
+
+
 def _group_blocks(groups: Sequence[GroupProgress], what: str) -> list[Block]:
     first = {"products": "Product", "strategies": "Strategy"}[what]
-    blocks: list[Block] = [Text(_GROUPS)]
+    blocks: list[Block] = [Text(GROUPS)]
     if any(group.believed is not None for group in groups):
         caption = f"The {MOST_GROUPS} {what} with the most contacts." if len(groups) > MOST_GROUPS else ""
         blocks.append(Figure(believed_and_observed(groups, what), caption))

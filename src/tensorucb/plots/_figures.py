@@ -11,22 +11,19 @@ from numpy.typing import ArrayLike
 
 from tensorucb.checks import check_array, check_instance, check_mapping, check_rows, check_text
 from tensorucb.errors import InputError
-from tensorucb.experiments import ETA, Experiment, Interval
-from tensorucb.plots._lines import HEIGHT, LONGEST_TITLE, WIDTH, line_chart, log_ticks, short_number
-from tensorucb.plots._theme import colours, dashes, leaders, sequential
+from tensorucb.experiments import Experiment, Interval
+from tensorucb.plots._lines import line_chart, log_ticks, short_number
+from tensorucb.plots._theme import colours, dashes, leaders, sequential, titled
 
-REGRET = (
-    "Regret is how many more users the best possible choice would have reached in a round, "
-    f"divided by {ETA:.2f} as in the paper. Lower is better."
-)
-REGRET_AXIS = f"Regret per round (users ÷ {ETA:.2f})"
+REGRET = "Regret is how many more users the best possible choice would have reached in a round. Lower is better."
+REGRET_AXIS = "Regret per round (users)"
 RESPONDERS = "Distinct responders per round"
 _BEST = "best possible"
 _ROW = 30  # pixels for a bar and the space around it
 
 
 def regret_curves(experiment: Experiment, *, title: str = "") -> Any:
-    """Average scaled regret over rounds: ours and the two best others in colour, the rest grey.
+    """Average regret over rounds: ours and the two best others in colour, the rest grey.
 
     The dashed line at 0 is the best possible choice, made by an oracle that knows every probability. The bars at the
     right end are 90 % intervals over runs. In a replayed log it is the distinct responders per round, and no regret.
@@ -59,7 +56,7 @@ def regret_curves(experiment: Experiment, *, title: str = "") -> Any:
 
 
 def rank_curves(curves: Mapping[int, Interval], *, title: str = "Regret by tensor rank", subtitle: str = "") -> Any:
-    """Average scaled regret over rounds, one line per rank, from orange (low) to blue (high).
+    """Average regret over rounds, one line per rank, from orange (low) to blue (high).
 
     Examples
     --------
@@ -80,7 +77,7 @@ def rank_curves(curves: Mapping[int, Interval], *, title: str = "Regret by tenso
 
 
 def final_regret(experiment: Experiment, *, last: int | None = None, title: str = "") -> Any:
-    """Average scaled regret of each policy as bars, best on top, with the 90 % interval over runs.
+    """Average regret of each policy as bars, best on top, with the 90 % interval over runs.
 
     Ours and the two best others have the colours that they have in :func:`regret_curves`. In a replayed log it is the
     distinct responders per round.
@@ -93,7 +90,6 @@ def final_regret(experiment: Experiment, *, last: int | None = None, title: str 
     'Who loses least'
     """
     check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
-    check_text("title", title, empty=True, longest=LONGEST_TITLE)
     sign = -1.0 if experiment.measure == "responders" else 1.0
     loud = leaders({policy: sign * float(experiment.final(policy).mean) for policy in experiment.policies})
     hues = dict(zip(loud, colours(loud), strict=True))
@@ -110,11 +106,10 @@ def final_regret(experiment: Experiment, *, last: int | None = None, title: str 
     subtitle = "Lower is better; 0 is the best possible choice." if sign > 0 else "Higher is better."
     if any(row["high"] > row["low"] for row in rows):
         subtitle += " Whiskers are 90 % intervals over runs."
-    heading = alt.TitleParams(title or ("Who loses least" if sign > 0 else "Who reaches most"), subtitle=subtitle)
-    described = f"{heading.text}. {x_title}: " + ", ".join(f"{row['label']} {row['text']}" for row in rows) + "."
-    return alt.layer(*_bar_layers(rows, order, (low, high), x_title)).properties(
-        width=WIDTH, height=_ROW * len(order), title=heading, description=described
-    )
+    title = title or ("Who loses least" if sign > 0 else "Who reaches most")
+    described = f"{title}. {x_title}: " + ", ".join(f"{row['label']} {row['text']}" for row in rows) + "."
+    layers = _bar_layers(rows, order, (low, high), x_title)
+    return titled(alt.layer(*layers), title, subtitle, described, height=_ROW * len(order))
 
 
 def _bar_layers(rows: list[dict[str, Any]], order: list[str], ends: tuple[float, float], title: str) -> list[Any]:
@@ -194,8 +189,7 @@ def degree_distribution(degrees: Mapping[str, ArrayLike]) -> Any:
             tooltip=["label:N", "degree:Q", alt.Tooltip("share:Q", format=".2~%")],
         )
     )
-    heading = alt.TitleParams("Out-degrees", subtitle="Straight lines on these axes are power laws")
-    return chart.properties(width=WIDTH, height=HEIGHT, title=heading)
+    return titled(chart, "Out-degrees", "Straight lines on these axes are power laws")
 
 
 def _ccdf(label: str, degrees: ArrayLike) -> list[dict[str, Any]]:
@@ -248,7 +242,7 @@ def bound_chart(rounds: Sequence[float], bounds: Mapping[str, ArrayLike], measur
         curves,
         x=list(rounds),
         x_title="Round",
-        y_title=f"Regret, sum over rounds (users ÷ {ETA:.2f})",
+        y_title="Regret, sum over rounds (users)",
         title="Theorem 1 beside the measured regret",
         subtitle="What the theorem promises at most, and what was measured; logarithmic axis",
         log_y=True,
@@ -273,7 +267,7 @@ def seed_reasons(rows: Sequence[Mapping[str, Any]], *, title: str = "Why these s
         for part, key in (("expected from what was seen", "believed"), ("added to explore", "explored"))
     ]
     scale = alt.Scale(domain=["expected from what was seen", "added to explore"], range=["#1477c0", "#e69f00"])
-    return (
+    bars = (
         alt.Chart(alt.Data(values=parts))
         .mark_bar(cornerRadiusEnd=3, height={"band": 0.62})
         .encode(
@@ -283,5 +277,5 @@ def seed_reasons(rows: Sequence[Mapping[str, Any]], *, title: str = "Why these s
             order=alt.Order("part:N", sort="descending"),
             tooltip=["seed:N", "part:N", alt.Tooltip("value:Q", format=".2~f")],
         )
-        .properties(width=WIDTH, height=30 * len(order), title=alt.TitleParams(title))
     )
+    return titled(bars, title, height=_ROW * len(order))

@@ -15,10 +15,8 @@ import numpy as np
 from tensorucb.checks import check_mapping, check_text
 from tensorucb.errors import InputError
 from tensorucb.experiments import Interval
-from tensorucb.plots._theme import colours, dashes, knows_the_truth
+from tensorucb.plots._theme import HEIGHT, LONGEST_TITLE, colours, dashes, knows_the_truth, titled
 
-WIDTH, HEIGHT = 640, 360
-LONGEST_TITLE = 2000
 GAP = 16  # pixels between neighbouring labels
 _WHISKER_STEP = 8  # pixels between the intervals of neighbouring lines
 _LEADER = 16  # width of the lines between the ends and the labels that had to move
@@ -85,7 +83,6 @@ def line_chart(
     """
     for name, text in (("x_title", x_title), ("y_title", y_title)):
         check_text(name, text, empty=True, longest=LONGEST_TITLE)
-    heading = _heading(title, subtitle)
     if not check_mapping("curves", curves, "a mapping of labels to intervals"):
         raise InputError("a figure needs at least one curve.")
     looks = _looks(curves, loud, palette)
@@ -108,15 +105,7 @@ def line_chart(
     layers += [*ending_layers(endings, scale.height), _hover(rows, x_axis, y_axis)]
     lasts = ", ".join(ending.text.replace(" ·", "") for ending in sorted(endings, key=lambda e: -e.height))
     described = f"{title}. {y_title}, over: {x_title}. The lines end at: {lasts}."
-    return alt.layer(*layers).properties(width=WIDTH, height=scale.height, title=heading, description=described)
-
-
-def _heading(title: str, subtitle: str | Sequence[str]) -> Any:
-    lines = [subtitle] if isinstance(subtitle, str) else list(subtitle)
-    check_text("title", title, empty=True, longest=LONGEST_TITLE)
-    for line in lines:
-        check_text("subtitle", line, empty=True, longest=LONGEST_TITLE)
-    return alt.TitleParams(title, subtitle=lines) if any(lines) else alt.TitleParams(title)
+    return titled(alt.layer(*layers), title, subtitle, described, scale.height)
 
 
 def _looks(curves: Collection[str], loud: Sequence[str] | None, palette: Sequence[str] | None) -> dict[str, _Look]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
+import altair as alt
 import numpy as np
 
-from tensorucb.checks import check_choice
+from tensorucb.checks import check_choice, check_text
 
 Mode = Literal["light", "dark"]
 _Look = TypeVar("_Look")
 
+WIDTH, HEIGHT = 640, 360
+BLUE, ORANGE, GREY = "#1477c0", "#d55e00", "#8a93a0"
+LONGEST_TITLE = 2000
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 # After Okabe and Ito; each has a contrast of at least 3 to 1 with the white and with the black of the pages.
@@ -51,6 +55,22 @@ _INKS = {
         "quiet": "#555e6c",
     },
 }
+
+
+def titled(
+    chart: Any,
+    title: str,
+    subtitle: str | Sequence[str] = "",
+    description: str = "",
+    height: int = HEIGHT,
+    width: int = WIDTH,
+) -> Any:
+    """A figure: the chart with its heading, its size, and words for readers who do not see it."""
+    check_text("title", title, empty=True, longest=LONGEST_TITLE)
+    for line in [subtitle] if isinstance(subtitle, str) else subtitle:
+        check_text("subtitle", line, empty=True, longest=LONGEST_TITLE)
+    heading = alt.TitleParams(title, subtitle=subtitle) if any(subtitle) else alt.TitleParams(title)
+    return chart.properties(width=width, height=height, title=heading, description=description or title)
 
 
 def knows_the_truth(label: str) -> bool:
@@ -133,3 +153,13 @@ def _styles(ink: Mapping[str, str]) -> dict[str, Any]:
         "quiet-label": name | {"color": ink["soft"]},
         "reference-label": name | {"color": ink["ink"]},
     }
+
+
+def distinct(names: Iterable[object]) -> list[str]:
+    """Names as texts, with a number behind one that came before: a figure puts what is called the same in one place."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in map(str, names):
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found

@@ -8,13 +8,14 @@ from typing import Any
 import altair as alt
 
 from tensorucb.arrays import F64
-from tensorucb.plots._campaign import BLUE, ORANGE, WIDTH
+from tensorucb.plots._theme import BLUE, ORANGE, titled
 
 _SIDES = ("more responses than usual", "fewer")
 _STRONGEST = 2.0  # times as many, or as few: full colour
 _CELL = 26
 _WITH_TEXT = 10  # products beside which a number still fits
 _FAINT, _FULL = 0.05, 0.9
+_Words = tuple[str, str, str]  # title, subtitle and description
 
 
 def goes_together(users: Sequence[Any], products: Sequence[Any], affinity: F64) -> Any:
@@ -35,8 +36,7 @@ def goes_together(users: Sequence[Any], products: Sequence[Any], affinity: F64) 
     )
     opacity = alt.Opacity("strength:Q", scale=alt.Scale(domain=[0, 1], range=[_FAINT, _FULL]), legend=None)
     subtitle = "Responses expected, as a multiple of what is usual for the user and for the product"
-    heading = alt.TitleParams("Users and products", subtitle=subtitle)
-    return _grid(rows, "user", ".1f", colour, opacity).properties(title=heading, description=said)
+    return _grid(rows, "user", ".1f", colour, opacity, ("Users and products", subtitle, said))
 
 
 def strategies_by_product(strategies: Sequence[Any], products: Sequence[Any], shares: F64) -> Any:
@@ -49,20 +49,16 @@ def strategies_by_product(strategies: Sequence[Any], products: Sequence[Any], sh
     )
     scale = alt.Scale(domain=[0, best["value"] or 1.0], range=[_FAINT, _FULL])
     opacity = alt.Opacity("value:Q", scale=scale, legend=None)
-    heading = alt.TitleParams("Strategies and products", subtitle="Share of all followers expected to respond")
-    return _grid(rows, "strategy", ".1%", alt.value(BLUE), opacity).properties(title=heading, description=said)
+    words = ("Strategies and products", "Share of all followers expected to respond", said)
+    return _grid(rows, "strategy", ".1%", alt.value(BLUE), opacity, words)
 
 
 def _cells(kind: str, names: Sequence[Any], products: Sequence[Any], values: F64) -> list[dict[str, Any]]:
     return [
-        {kind: str(name), "product": _product(product), "value": float(values[i, j])}
+        {kind: str(name), "product": str(product), "value": float(values[i, j])}
         for i, name in enumerate(names)
         for j, product in enumerate(products)
     ]
-
-
-def _product(product: Any) -> str:
-    return "any product" if product is None else str(product)
 
 
 def _strength(times: float) -> float:
@@ -71,7 +67,7 @@ def _strength(times: float) -> float:
     return min(1.0, (high / low - 1.0) / (_STRONGEST - 1.0))
 
 
-def _grid(rows: list[dict[str, Any]], kind: str, form: str, colour: Any, opacity: Any) -> Any:
+def _grid(rows: list[dict[str, Any]], kind: str, form: str, colour: Any, opacity: Any, words: _Words) -> Any:
     """Cells in the order of ``rows``, with their numbers where these fit."""
     names, products = (list(dict.fromkeys(row[key] for row in rows)) for key in (kind, "product"))
     axis = alt.Axis(orient="top", labelAngle=-40, labelLimit=110, domain=False, ticks=False)
@@ -85,4 +81,4 @@ def _grid(rows: list[dict[str, Any]], kind: str, form: str, colour: Any, opacity
     if len(products) <= _WITH_TEXT:
         text = base.mark_text(fontSize=11).encode(text=alt.Text("value:Q", format=form))
         layers.append(text.properties(name="values"))
-    return alt.layer(*layers).properties(width=WIDTH, height=max(80, _CELL * len(names)))
+    return titled(alt.layer(*layers), *words, height=max(80, _CELL * len(names)))

@@ -12,9 +12,11 @@ function narrow(spec, place) {
     spec.layer = layers.filter(function (layer) { return !/^end-/.test(layer.name); });
     place.after(list(names.sort(function (a, b) { return a.height - b.height; })));
   }
-  [spec].concat(spec.layer || []).forEach(function (part) {
+  var parts = [spec].concat(spec.layer || []);
+  // All layers break the title of an axis in the same way, or their titles would be joined.
+  var named = parts.some(function (part) { return part.encoding && part.encoding.y && Array.isArray(part.encoding.y.sort); });
+  parts.forEach(function (part) {
     var encoding = part.encoding || {}, x = encoding.x || {}, y = encoding.y || {};
-    var named = Array.isArray(y.sort);
     if (x.field && x.axis !== null) {
       if (x.title) { x.title = wrap(x.title, named ? 22 : 34); }
       x.axis = Object.assign({}, x.axis, { tickCount: 4 });
@@ -22,7 +24,7 @@ function narrow(spec, place) {
     if (y.field && y.axis !== null) {
       if (y.title) { y.title = wrap(y.title, 50); }
       y.axis = Object.assign({}, y.axis, { labelFontSize: named ? 10.5 : 11 });
-      if (named) { y.axis.labelExpr = lines(y.sort) + "[datum.label]"; }
+      if (Array.isArray(y.sort)) { y.axis.labelExpr = lines(y.sort) + "[datum.label]"; }
     }
     if (encoding.color && encoding.color.legend) { Object.assign(encoding.color.legend, { orient: "bottom", columns: 1 }); }
   });
@@ -32,9 +34,12 @@ function narrow(spec, place) {
   }
 }
 function lines(names) {
-  // As an expression: each name with the lines that it is broken into.
+  // As an expression: each name with the lines that it is broken into; there is room for two.
   var broken = {};
-  names.forEach(function (name) { broken[name] = wrap(name, 22); });
+  names.forEach(function (name) {
+    var parts = wrap(name, 22);
+    broken[name] = parts.length > 2 ? [parts[0], parts[1] + " …"] : parts;
+  });
   return JSON.stringify(broken);
 }
 function list(names) {

@@ -1,4 +1,4 @@
-"""Policies: what to believe of every edge, and who to seed next. One file each, one protocol for all."""
+"""Policies: what to believe of every edge, and who to seed next. One protocol for all."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from tensorucb.policies.registry import class_files
 # For editors and type checkers; a name that is missing here works, and is Any to them.
 if TYPE_CHECKING:
     from tensorucb.policies.check import check_policy as check_policy
-    from tensorucb.policies.coin import COIN as COIN
-    from tensorucb.policies.cucb import CUCB as CUCB
-    from tensorucb.policies.degree_cover import DegreeCover as DegreeCover
-    from tensorucb.policies.dilinucb import DILinUCB as DILinUCB
+    from tensorucb.policies.counts import COIN as COIN
+    from tensorucb.policies.counts import CUCB as CUCB
+    from tensorucb.policies.counts import GammaCounts as GammaCounts
+    from tensorucb.policies.counts import Thompson as Thompson
     from tensorucb.policies.dilinucb_original import DILinUCBOriginal as DILinUCBOriginal
     from tensorucb.policies.drift import DriftAlarm as DriftAlarm
     from tensorucb.policies.drift import DriftState as DriftState
     from tensorucb.policies.drift import ForgetOnDrift as ForgetOnDrift
-    from tensorucb.policies.gamma_counts import GammaCounts as GammaCounts
-    from tensorucb.policies.high_degree import HighDegree as HighDegree
     from tensorucb.policies.imfb import IMFB as IMFB
-    from tensorucb.policies.imlinucb import IMLinUCB as IMLinUCB
-    from tensorucb.policies.linucb import LinUCB as LinUCB
+    from tensorucb.policies.linear import DILinUCB as DILinUCB
+    from tensorucb.policies.linear import IMLinUCB as IMLinUCB
+    from tensorucb.policies.linear import LinUCB as LinUCB
     from tensorucb.policies.logistic_ucb import LogisticUCB as LogisticUCB
     from tensorucb.policies.paper_tensor_ucb import FixedPointWarning as FixedPointWarning
     from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB as PaperTensorUCB
-    from tensorucb.policies.random import Random as Random
+    from tensorucb.policies.simple import DegreeCover as DegreeCover
+    from tensorucb.policies.simple import HighDegree as HighDegree
+    from tensorucb.policies.simple import Random as Random
     from tensorucb.policies.tensor_ucb import TensorUCB as TensorUCB
-    from tensorucb.policies.thompson import Thompson as Thompson
 
 # Public name -> the file it lives in; loaded on first use, since some bring compiled kernels with them.
 _FILES: dict[str, str] = {

@@ -430,6 +430,13 @@ class UCBPolicy:
         """The constructor's arguments by name, for scikit-learn and tools that tune as it does."""
         return self.settings()
 
+    def made_with(self) -> dict[str, Any]:
+        """The constructor's arguments as they were passed, from which a changed copy is made.
+
+        Where a default depends on another argument, this is None, so that it follows that argument.
+        """
+        return self.settings()
+
     def set_params(self, **params: Any) -> Self:
         """Change arguments of the constructor; what was learned is dropped, so bind the policy again.
 
@@ -439,11 +446,11 @@ class UCBPolicy:
         >>> LinUCB().set_params(exploration=0.5).get_params()["exploration"]
         0.5
         """
-        known = self.settings()
-        unknown = [name for name in params if name not in known]
+        arguments = self.made_with()
+        unknown = [name for name in params if name not in arguments]
         if unknown:
-            raise InputError(f"{self.name} has no argument {shown(unknown[0])}; it has {shown(list(known))}.")
-        fresh = type(self)(**{**known, **params})
+            raise InputError(f"{self.name} has no argument {shown(unknown[0])}; it has {shown(list(arguments))}.")
+        fresh = type(self)(**{**arguments, **params})
         vars(self).clear()
         vars(self).update(vars(fresh))
         return self
@@ -458,7 +465,7 @@ class UCBPolicy:
 
     def __sklearn_clone__(self) -> Self:
         """A policy with the same settings that has learned nothing, for ``sklearn.base.clone``."""
-        return type(self)(**self.settings())
+        return type(self)(**self.made_with())
 
     def _modes(self, product: Product) -> Vectors:
         _ = self.graph  # unbound: the error that says so comes first
@@ -498,10 +505,10 @@ class UCBPolicy:
                 f"the state of {self.name} must hold arrays {sorted(expected)}; got {shown(list(arrays))}."
             )
         for name, array in expected.items():
-            given = array_of(f"array {name!r} of the state", arrays[name], "an array")
-            if given.shape != array.shape or given.dtype != array.dtype:
+            saved = array_of(f"array {name!r} of the state", arrays[name], "an array")
+            if saved.shape != array.shape or saved.dtype != array.dtype:
                 raise ShapeError(
                     f"array {name!r} of {self.name}'s state must be {array.dtype} {array.shape}; "
-                    f"got {given.dtype} {given.shape}."
+                    f"got {saved.dtype} {saved.shape}."
                 )
         return {name: np.array(arrays[name], order="C") for name in expected}

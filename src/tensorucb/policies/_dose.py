@@ -19,7 +19,10 @@ import numpy as np
 from tensorucb.arrays import F64, I32, Arrays
 
 # Counts are kept by dose and by expected logit.
-_DOSES, _LOWEST, _HIGHEST, _WIDTH = 20, -8.0, 4.0, 0.5
+_DOSES = 20
+_LOWEST = -8.0
+_HIGHEST = 4.0
+_WIDTH = 0.5
 _LOGITS = np.arange(_LOWEST, _HIGHEST, _WIDTH) + _WIDTH / 2
 _CANDIDATES = np.linspace(-1.0, 1.0, 41)  # of q
 _MEAN, _VARIANCE = 0.5, 0.25  # of its prior
@@ -32,7 +35,7 @@ def no_doses() -> Arrays:
     return {"pairs": np.zeros(2), "doses": np.zeros((2, _DOSES, _LOGITS.size))}
 
 
-def with_doses(known: Arrays, targets: I32, expected: F64, outcomes: F64) -> Arrays:
+def with_doses(counted: Arrays, targets: I32, expected: F64, outcomes: F64) -> Arrays:
     """What is known after one more round: target, expected probability and outcome of each of its distinct edges."""
     _, cell, sizes = np.unique(targets, return_inverse=True, return_counts=True)
     sure = np.clip(expected, 1e-4, 1.0 - 1e-4)
@@ -48,10 +51,10 @@ def with_doses(known: Arrays, targets: I32, expected: F64, outcomes: F64) -> Arr
     place = np.clip((logits - _LOWEST) / _WIDTH, 0, _LOGITS.size - 1).astype(np.int64)
     dose = np.minimum(sizes[cell], _DOSES) - 1
     # A user's outcomes together count as much as they tell.
-    weight = 1.0 / (1.0 + sameness(known) * (sizes[cell] - 1.0))
+    weight = 1.0 / (1.0 + sameness(counted) * (sizes[cell] - 1.0))
     bins = dose * _LOGITS.size + place
     counts = [np.bincount(bins, x, _DOSES * _LOGITS.size) for x in (weight, weight * outcomes)]
-    return {"pairs": known["pairs"] + pairs, "doses": known["doses"] + np.reshape(counts, known["doses"].shape)}
+    return {"pairs": counted["pairs"] + pairs, "doses": counted["doses"] + np.reshape(counts, counted["doses"].shape)}
 
 
 def _shift(logits: F64, outcomes: F64) -> float:
@@ -65,18 +68,18 @@ def _shift(logits: F64, outcomes: F64) -> float:
     return shift
 
 
-def sameness(known: Arrays) -> float:
+def sameness(counted: Arrays) -> float:
     """Estimate r."""
-    together, most = known["pairs"].tolist()
+    together, most = counted["pairs"].tolist()
     return float(np.clip(together / (most + 1.0), 0.0, 1.0))
 
 
-def redundancy_of(known: Arrays) -> float:
+def redundancy_of(counted: Arrays) -> float:
     """Estimate ρ = r·q."""
-    r = sameness(known)
+    r = sameness(counted)
     if r == 0.0:
         return 0.0
-    trials, responses = known["doses"]
+    trials, responses = counted["doses"]
     dose = np.log1p(r * (1.0 - _CANDIDATES)[:, None] * np.arange(_DOSES))[:, :, None] + _LOGITS
     level = np.zeros(_CANDIDATES.size)
     for _ in range(_STEPS):

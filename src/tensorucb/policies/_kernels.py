@@ -21,16 +21,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 
-from tensorucb._kernels import KERNEL
+from tensorucb._kernels import inlined, kernel
 from tensorucb.arrays import F32, F64, I32, I64
 
 # -- tensor models --
 
 
-@numba.njit(**KERNEL)
+@kernel
 def tensor_moments(
     sources: I32, targets: I32, start: int, stop: int, source: Any, target: Any, mean: F64, deviation: F64
 ) -> None:
@@ -51,7 +50,7 @@ def tensor_moments(
         deviation[e] = x
 
 
-@numba.njit(**KERNEL)
+@kernel
 def probabilities_of_odds(
     offsets: I64, targets: I32, start: int, stop: int, odds: F64, weights: F64, factor: F32, p: F64
 ) -> None:
@@ -71,7 +70,7 @@ def probabilities_of_odds(
 # -- linear models and factors --
 
 
-@numba.njit(inline="always", cache=True, error_model="numpy")
+@inlined
 def _gain(P, x, g):  # type: ignore[no-untyped-def]
     """Write ``g = P x`` for symmetric P and return ``s = xᵀ P x``."""
     d = x.size
@@ -87,7 +86,7 @@ def _gain(P, x, g):  # type: ignore[no-untyped-def]
     return s
 
 
-@numba.njit(inline="always", cache=True, error_model="numpy")
+@inlined
 def _learn_one(P, w, x, y, omega, g):  # type: ignore[no-untyped-def]
     """Sherman–Morrison: ``P⁻¹ += ω x xᵀ``, ``b += ω y x``, ``w = P b``."""
     d = x.size
@@ -106,7 +105,7 @@ def _learn_one(P, w, x, y, omega, g):  # type: ignore[no-untyped-def]
             P[b, a] = value
 
 
-@numba.njit(**KERNEL)
+@kernel
 def learn_by_source(sources, targets, edges, outcomes, features, omega, P, w):  # type: ignore[no-untyped-def]
     """DILinUCB: source i learns from the target's features x_j."""
     g = np.empty(features.shape[1])
@@ -115,7 +114,7 @@ def learn_by_source(sources, targets, edges, outcomes, features, omega, P, w):  
         _learn_one(P[i], w[i], features[j], outcomes[t], omega, g)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def learn_factors(sources, targets, edges, outcomes, A, theta, C, beta):  # type: ignore[no-untyped-def]
     """IMFB: source i learns from β_j, then target j from the new θ_i, edge by edge."""
     g = np.empty(theta.shape[1])
@@ -127,7 +126,7 @@ def learn_factors(sources, targets, edges, outcomes, A, theta, C, beta):  # type
         _learn_one(C[j], beta[j], theta[i], y, 1.0, g)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def edge_dots(sources, targets, left, right, out):  # type: ignore[no-untyped-def]
     """``out[e] = left[i] · right[j]``."""
     d = left.shape[1]
@@ -139,7 +138,7 @@ def edge_dots(sources, targets, left, right, out):  # type: ignore[no-untyped-de
         out[e] = total
 
 
-@numba.njit(**KERNEL)
+@kernel
 def add_node_bounds(order, owners, others, vectors, P, out):  # type: ignore[no-untyped-def]
     """``out[e] += √(xᵀ P x)``, P of the edge's owner and x of its other end; ``order`` groups edges by owner."""
     g = np.empty(vectors.shape[1])
@@ -149,7 +148,7 @@ def add_node_bounds(order, owners, others, vectors, P, out):  # type: ignore[no-
         out[e] += math.sqrt(max(s, 0.0))
 
 
-@numba.njit(**KERNEL)
+@kernel
 def add_product_bounds(sources, targets, left, right, P, out):  # type: ignore[no-untyped-def]
     """``out[e] += √(xᵀ P x)`` with ``x = left[i] ⊙ right[j]`` and one P for all edges."""
     d = left.shape[1]
@@ -162,7 +161,7 @@ def add_product_bounds(sources, targets, left, right, P, out):  # type: ignore[n
         out[e] += math.sqrt(max(s, 0.0))
 
 
-@numba.njit(**KERNEL)
+@kernel
 def reached_sums(starts, offsets, heads, row_of, n_nodes, features, sums):  # type: ignore[no-untyped-def]
     """Sum the features of everyone that each start reaches over live edges, itself included.
 
@@ -173,7 +172,9 @@ def reached_sums(starts, offsets, heads, row_of, n_nodes, features, sums):  # ty
     queue = np.empty(n_nodes, dtype=np.int64)
     d = features.shape[1]
     for a in range(starts.size):
-        queue[0], size, head = starts[a], 1, 0
+        queue[0] = starts[a]
+        size = 1
+        head = 0
         seen[starts[a]] = a
         while head < size:
             v = queue[head]
@@ -190,7 +191,7 @@ def reached_sums(starts, offsets, heads, row_of, n_nodes, features, sums):  # ty
                     size += 1
 
 
-@numba.njit(**KERNEL)
+@kernel
 def greedy_maximum(q, k):  # type: ignore[no-untyped-def]
     """Rows of ``q`` that greedily maximise ``Σ_v max_u q[u, v]``; gains only shrink, so old ones bound new ones."""
     rows, columns = q.shape

@@ -182,8 +182,8 @@ class _Exam:
         self.require(isinstance(policy.name, str) and policy.name, "name must be a non-empty string.")
         for method, names in ARGUMENTS.items():
             parameters = list(inspect.signature(getattr(policy, method)).parameters.values())
-            given = [parameter.name for parameter in parameters[: len(names)]]
-            self.require(given == names, f"{method} must take {names}; it takes {given}.")
+            taken = [parameter.name for parameter in parameters[: len(names)]]
+            self.require(taken == names, f"{method} must take {names}; it takes {taken}.")
             spare = [p.name for p in parameters[len(names) :] if p.default is p.empty and p.kind < p.VAR_POSITIONAL]
             self.require(not spare, f"{method} demands {spare}, which nobody will pass.")
         self.expect_error("score before bind", lambda: policy.score(self.world.product(0)))

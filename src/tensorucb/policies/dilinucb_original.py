@@ -9,6 +9,7 @@ from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_count, check_number
 from tensorucb.graph import Graph
 from tensorucb.policies._base import Oracle, UCBPolicy
+from tensorucb.policies._kernels import edge_dots, greedy_maximum, reached_sums
 from tensorucb.policies.prediction import Prediction
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
@@ -96,8 +97,6 @@ class DILinUCBOriginal(UCBPolicy):
 
     def predict(self, state: Arrays, modes: Vectors) -> Prediction:
         """``x_v·θ_u`` and ``√(x_vᵀM_u⁻¹x_v)`` of every edge."""
-        from tensorucb.policies._kernels import edge_dots
-
         graph = self.graph
         mean, variance = np.empty(graph.n_edges), np.empty(graph.n_edges)
         with single_threaded_blas():
@@ -108,8 +107,6 @@ class DILinUCBOriginal(UCBPolicy):
 
     def pick(self, prediction: Prediction, modes: Vectors, k: int, oracle: Oracle) -> I64:
         """By reachability; the oracle is asked only who may be chosen."""
-        from tensorucb.policies._kernels import greedy_maximum
-
         state = self._known(modes)
         with single_threaded_blas():
             candidates = self._shortlist(state, self._allowed(oracle, k), max(k, self.candidates))
@@ -141,8 +138,6 @@ class DILinUCBOriginal(UCBPolicy):
 
     def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
         """One outcome of every user for each source observed."""
-        from tensorucb.policies._kernels import reached_sums
-
         graph, n = self.graph, self.graph.n_nodes
         starts = np.unique(graph.sources[edges]).astype(np.int64)
         row_of = np.full(n, -1, dtype=np.int64)

@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
-from tensorucb.checks import check_choice, check_count, check_number, check_share
+from tensorucb.checks import check_count, check_number, check_share
 from tensorucb.policies._base import EXPLORATIONS, Grid, UCBPolicy
+from tensorucb.policies._kernels import add_node_bounds, edge_dots, learn_factors
 from tensorucb.policies.prediction import Prediction
 
 
@@ -32,9 +33,6 @@ class IMFB(UCBPolicy):
         α, the factor of both confidence bounds, and λ: ``A_i`` and ``C_j`` start at λI.
     warmup, decay
         κ, the bonus that all edges share, and q, by which it shrinks each round.
-    init
-        ``"random"``: θ and β start uniform on [0, s/√dim], as prior means (``b = λθ``, ``d = λβ``).
-        ``"zero"``: at zero, where both gradients vanish, so that nothing is ever learned; kept to show it.
     base_rate
         Mean of θ_i·β_j at the start, s²/4; ¼ is the published form.
 
@@ -60,7 +58,6 @@ class IMFB(UCBPolicy):
         ridge: float = 0.4,
         warmup: float = 4.0,
         decay: float = 0.25,
-        init: str = "random",
         base_rate: float = 0.03,
     ) -> None:
         self.dim = check_count("dim", dim, 1, 1000)
@@ -68,12 +65,11 @@ class IMFB(UCBPolicy):
         self.ridge = check_number("ridge", ridge, strict=True)
         self.warmup = check_number("warmup", warmup)
         self.decay = check_share("decay", decay)
-        self.init = check_choice("init", init, ("random", "zero"))
         self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
 
     def initial(self, dims: tuple[int, ...]) -> Arrays:
         """θ, β and the inverses of A and C."""
-        n, widest = self.graph.n_nodes, 2.0 * (self.base_rate / self.dim) ** 0.5 * (self.init == "random")
+        n, widest = self.graph.n_nodes, 2.0 * (self.base_rate / self.dim) ** 0.5
         generator = np.random.default_rng([self._key, zlib.crc32(b"start")])
         theta, beta = generator.uniform(0.0, widest, size=(2, n, self.dim))
         inverse = np.broadcast_to(np.eye(self.dim) / self.ridge, (n, self.dim, self.dim))
@@ -81,16 +77,12 @@ class IMFB(UCBPolicy):
 
     def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
         """Both factors, edge by edge."""
-        from tensorucb.policies._kernels import learn_factors
-
         factors = (state[name] for name in ("A_inverse", "theta", "C_inverse", "beta"))
         learn_factors(self.graph.sources, self.graph.targets, edges, outcomes, *factors)
         return state
 
     def predict(self, state: Arrays, modes: Vectors) -> Prediction:
         """θ_i·β_j, and the sum of both norms."""
-        from tensorucb.policies._kernels import add_node_bounds, edge_dots
-
         graph = self.graph
         theta = state["theta"]
         beta = state["beta"]

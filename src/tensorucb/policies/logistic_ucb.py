@@ -13,7 +13,7 @@ from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_count, check_flag, check_number
 from tensorucb.errors import InputError
 from tensorucb.policies._base import EXPLORATIONS, Grid
-from tensorucb.policies._linear import FeaturePolicy, covariance_of
+from tensorucb.policies.linear import FeaturePolicy, covariance_of
 from tensorucb.policies.prediction import Prediction
 from tensorucb.threads import single_threaded_blas
 

@@ -17,6 +17,7 @@ from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.learner import TensorRegression, TensorState
 from tensorucb.policies._base import EXPLORATION_KINDS, EXPLORATIONS, Grid, UCBPolicy
+from tensorucb.policies._kernels import tensor_moments
 from tensorucb.policies.prediction import Prediction
 from tensorucb.rng import RngLike
 from tensorucb.threads import map_chunks, single_threaded_blas, thread_count
@@ -144,18 +145,26 @@ class PaperTensorUCB(UCBPolicy):
         self.likelihood = check_choice("likelihood", likelihood, _NAMES)
         self.name = _NAMES[likelihood]
         logistic = likelihood == "logistic"
+        self._left_out: list[str] = []
 
-        def given(value: Any, published: Any, ours: Any) -> Any:
-            return value if value is not None else ours if logistic else published
+        def chosen(name: str, value: Any, published: Any, ours: Any) -> Any:
+            if value is not None:
+                return value
+            self._left_out.append(name)
+            return ours if logistic else published
 
         self.exploration_kind = check_choice("exploration_kind", exploration_kind, EXPLORATION_KINDS)
         self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
-        self.prior_variance = check_number("prior_variance", given(prior_variance, 1.0, 0.1), strict=True)
-        self.constants = check_flag("constants", given(constants, False, True))
-        self.scaled = check_flag("scaled", given(scaled, False, True))
-        self.start = check_choice("start", given(start, "ones", "random"), ("ones", "paper", "random"))
+        self.prior_variance = check_number(
+            "prior_variance", chosen("prior_variance", prior_variance, 1.0, 0.1), strict=True
+        )
+        self.constants = check_flag("constants", chosen("constants", constants, False, True))
+        self.scaled = check_flag("scaled", chosen("scaled", scaled, False, True))
+        self.start = check_choice("start", chosen("start", start, "ones", "random"), ("ones", "paper", "random"))
         self.base_logit = check_number("base_logit", base_logit, low=-700.0, high=700.0)
-        self.intercept_variance = check_number("intercept_variance", given(intercept_variance, 0.0, 0.3))
+        self.intercept_variance = check_number(
+            "intercept_variance", chosen("intercept_variance", intercept_variance, 0.0, 0.3)
+        )
         self.projection = check_choice("projection", projection, ("sigmoid", "clip"))
         self.coding = check_choice("coding", coding, ("zero_one", "plus_minus"))
         self.order = check_choice("order", order, ("ranks", "modes"))
@@ -164,6 +173,10 @@ class PaperTensorUCB(UCBPolicy):
                 f"projection={projection!r} and coding={coding!r} are choices of the Gaussian likelihood; the logistic "
                 "one has a sigmoid and outcomes of 0 and 1. Leave both out, or pass likelihood='gaussian'."
             )
+
+    def made_with(self) -> dict[str, Any]:
+        """The constructor's arguments as they were passed; those left out follow the likelihood."""
+        return {**self.settings(), **dict.fromkeys(self._left_out)}
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features and a seed."""
@@ -224,8 +237,6 @@ class PaperTensorUCB(UCBPolicy):
 
     def predict(self, state: TensorRegression, modes: Vectors) -> Prediction:
         """ū and the sum over modes and ranks of √(βφᵀΣβφ) (Eqs. 17 and 24)."""
-        from tensorucb.policies._kernels import tensor_moments
-
         graph = self.graph
         source, target = _by_node(self._features, [self._mode(mode[None])[0] for mode in modes], state.state)
         mean, deviation = np.empty((2, graph.n_edges))

@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64
 from tensorucb.graph import Graph
+from tensorucb.policies._kernels import probabilities_of_odds
 from tensorucb.threads import map_chunks, thread_count
 
 # Beyond, a probability is 0 or 1 to rounding, and odds leave the range of numbers (32-bit ones, of a target).
@@ -129,8 +130,6 @@ class Prediction:
         if self.target is None:
             return np.asarray(self._linked(means) @ weights)
         # The exponentials are taken of nodes, so that an edge costs a product and a division.
-        from tensorucb.policies._kernels import probabilities_of_odds
-
         odds = np.exp(np.clip(means, -_LARGEST_SOURCE, _LARGEST_SOURCE))
         # In 32 bits: half of what has to come from memory, and the relative error is below 1e-7.
         factor = np.exp(np.clip(self.target, -_LARGEST_TARGET, _LARGEST_TARGET)).astype(np.float32)

@@ -19,7 +19,7 @@ from tensorucb.graph import Graph
 from tensorucb.learner import response
 from tensorucb.policies._base import EXPLORATION_KINDS, UCBPolicy
 from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB
-from tensorucb.policies.prediction import Prediction
+from tensorucb.policies.prediction import LEVELS, ROUNDS, Prediction
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
 
@@ -36,7 +36,9 @@ _PAST_VARIANCE = 2.0
 # A change of who matters: the last rounds alone are fitted too, every fourth round. If they predict new rounds better
 # than the whole log does, in six rounds by four standard errors and six nats, all that is older is forgotten.
 _RECENT, _EVERY = 10, 4
-_JUDGED, _ERRORS, _NATS = 6, 4.0, 6.0
+_JUDGED = 6
+_ERRORS = 4.0
+_NATS = 6.0
 # History counts less than contacts: the weight among these with which it best predicts the newest contacts, looked at
 # again whenever their number has doubled; the second one until there are five.
 _WEIGHTS = (1.0, 0.3, 0.1, 0.0)
@@ -72,10 +74,11 @@ class TensorUCB(UCBPolicy):
     oracle and Algorithm 1. The paper's CP tensor is `TensorUCB.paper` (`PaperTensorUCB`), as published or with a
     logistic likelihood.
 
-    ``logit p_tij(x) = θ·x_i + d_i·(1, x) + u_t + γ·(t_j, taste_j(x)) + b_j + log(1 + r(1 − q)(m_tj − 1))``: what the
-    context x (product, strategy, …) and a source's features predict, and each source's own effect and response beyond
-    that; what is particular to the round; the target's features, taste and own readiness; and what it changes that
-    the target follows m contacted users. ``docs/model.md`` explains the model, and how it is learned, on one page.
+    ``logit p_tij(x) = θ·x_i + d_i·(1, x) + u_t + γ·(t_j, taste_j(x)) + a_j + b_j + log(1 + r(1 − q)(m_tj − 1))``: what
+    the context x (product, strategy, …) and a source's features predict, and each source's own effect and response
+    beyond that; what is particular to the round; the target's features, taste, past activity and own readiness; and
+    what it changes that the target follows m contacted users. ``docs/model.md`` explains the model, and how it is
+    learned, on one page.
 
     Seeds are chosen by the total response of a source to the context, so exploration is about sources: the deviation of
     a source's logit, times ``exploration``, is added to the logits of its out-edges. The oracle is told how far a
@@ -100,7 +103,8 @@ class TensorUCB(UCBPolicy):
         each product. ``"greedy"``: no exploration.
     base_logit
         Logit of an edge at the start; −3 is a probability of 4.7 %. By default it comes from the past, if the profile
-        says how often followers acted when they could; otherwise it is −3, with a wider prior.
+        says how often followers acted when they could: averaged over rounds they then respond as often, and a second
+        contact adds little, until responses say more. Otherwise it is −3, with a wider prior.
     max_rows
         Observed edges kept for fits. Of more, half of the zeros of the oldest rounds are dropped and the rest count
         twice, so that time and memory per round stay bounded.
@@ -153,15 +157,30 @@ class TensorUCB(UCBPolicy):
         self._settings = response.ResponseSettings(rank=self.rank, max_rows=self.max_rows, **self._base(profile))
 
     def _base(self, profile: UserProfile) -> dict[str, Any]:
-        """Mean and variance of the base rate's prior."""
+        """Mean and variance of the base rate's prior, and what is believed of several contacts of one user."""
         if self.base_logit is not None:
             return {"base_logit": self.base_logit}
         rates = profile.rates()
         if rates is None or not self.graph.n_edges:
             return {}
-        # How often a follower acted, whoever it follows.
+        # How often a follower acted, whoever it follows: so a second contact adds little, until responses say more. If
+        # it added nothing at all, the last seeds of a small network would be those whose followers nobody else has.
         rate = float(np.clip(rates[self.graph.targets].mean(), 1e-4, 0.5))
-        return {"base_logit": math.log(rate / (1.0 - rate)), "base_variance": _PAST_VARIANCE}
+        base = self._base_logit_for(rate)
+        return {"base_logit": base, "base_variance": _PAST_VARIANCE, "redundancy": 1.0, "saturation": 0.8}
+
+    def _base_logit_for(self, rate: float) -> float:
+        """The base logit with which followers respond at this rate, averaged over them and over rounds."""
+        readiness, place = np.unique(self._nodes.readiness.round(2), return_inverse=True)
+        followers = np.bincount(place, self.graph.in_degree, readiness.size) / self.graph.n_edges
+        level = math.sqrt(response.ResponseSettings().round_variance)
+        logits = readiness + level * LEVELS[:, None]
+        low, high = -30.0, 30.0
+        while high - low > 1e-6:
+            middle = 0.5 * (low + high)
+            expected = float(ROUNDS @ (0.5 * (1.0 + np.tanh(0.5 * (middle + logits)))) @ followers)
+            low, high = (low, middle) if expected > rate else (middle, high)
+        return low
 
     def initial(self, dims: tuple[int, ...]) -> _State:
         """No round."""

@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
 from tensorucb import __version__
-from tensorucb.service import _auth, _campaigns, _catalogues, _figures, _operation, _page, _problems, _rounds
+from tensorucb.service import _auth, _campaigns, _catalogues, _data, _figures, _operation, _page, _problems, _rounds
 from tensorucb.service._guard import guarded
 from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._settings import ServiceSettings
@@ -70,7 +70,8 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
     _problems.install(app)
     api = APIRouter(prefix=PREFIX)
     api.include_router(_auth.router)
-    for router in (_campaigns.router, _catalogues.router, _rounds.previews, _rounds.router, _figures.router):
+    routers = (_campaigns.router, _data.router, _catalogues.router, _rounds.previews, _rounds.router)
+    for router in (*routers, _figures.router, _figures.comparisons):
         api.include_router(router, dependencies=_auth.LOGINS)
     for router in (api, _operation.router, _page.router):
         app.include_router(router)

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from tensorucb.checks import shown
-from tensorucb.choices import Credit, Objective
+from tensorucb.choices import Credit, Metric, Objective
 from tensorucb.errors import InputError
 from tensorucb.moments import duration
 from tensorucb.question import help_of
@@ -106,6 +106,7 @@ class QuestionBody(Body):
     candidates: Users | None = Field(None, description=help_of("candidates"))
     must_include: Users | None = Field(None, description=help_of("must_include"))
     cooldown: Span | None = Field(None, description=help_of("cooldown"))
+    audience_rest: Span | None = Field(None, description=help_of("audience_rest"))
     costs: Costs | None = Field(None, description=help_of("costs"))
     budget: Number | None = Field(None, description=help_of("budget"))
     groups: Users | None = Field(None, description=help_of("groups"))
@@ -119,6 +120,7 @@ class QuestionBody(Body):
     credit: Credit | None = Field(None, description=help_of("credit"))
     objective: Objective | None = Field(None, description=help_of("objective"))
     epsilon: Number | None = Field(None, description=help_of("epsilon"))
+    proposal: Annotated[StrictStr, Field(max_length=100)] | None = Field(None, description=help_of("proposal"))
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `Campaign.ask`: what JSON cannot say is put back."""
@@ -130,22 +132,46 @@ class QuestionBody(Body):
         return given
 
 
-class NewCampaign(Body):
+class Reading(Body):
+    """How the files of a new campaign are read."""
+
+    window: Span | None = None
+    consent: str | None = Field(None, max_length=500, description="The column of users that says who consented.")
+    columns: dict[str, dict[str, str]] | None = Field(None, description="Names of columns by table and meaning.")
+    kinds: dict[str, dict[str, str]] | None = Field(None, description="What columns hold, by table and column.")
+    id_type: Literal["auto", "int", "str"] = "auto"
+    timezone: str = Field("UTC", max_length=100, description="Zone of days, and of times that name none.")
+    strict: StrictBool = Field(False, description="Refuse tables of which a single row cannot be used.")
+    max_left_out: Annotated[float, Field(ge=0, le=1)] = Field(0.5, description="Refuse them above this share of rows.")
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `read_campaign_data`."""
+        return {name: getattr(self, name) for name in Reading.model_fields}
+
+
+class NewCampaign(Reading):
     """The settings of a new campaign."""
 
     name: str = Field(max_length=100, description="1 to 100 letters, digits, '-', '_' or '.'", examples=["spring"])
     policy: str = "TensorUCB"
     policy_settings: dict[str, Any] = Field(default_factory=dict, description="Arguments of the policy.")
-    window: Span | None = None
+    metric: Metric = Field("responders", description="What the campaign decides by.")
     objective: Objective = "direct"
     credit: Credit = "any"
     epsilon: Number = 0.1
     ask: dict[str, Any] | None = Field(None, description="Defaults of ask.")
-    columns: dict[str, dict[str, str]] | None = Field(None, description="Names of columns by table and meaning.")
-    kinds: dict[str, dict[str, str]] | None = Field(None, description="What columns hold, by table and column.")
-    id_type: Literal["auto", "int", "str"] = "auto"
+    contact_group: str | None = Field(None, max_length=100, description="Campaigns with a common contact cap.")
+    contact_cap: str | None = Field(
+        None, max_length=100, description="The most contacts of a user over the group, such as 2/7d.", examples=["2/7d"]
+    )
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
     snapshot_every: Annotated[StrictInt, Field(ge=1)] = Field(10, description="Rounds between snapshots of the model.")
+
+
+class CloseBody(Body):
+    """How to close a round."""
+
+    early: bool = Field(False, description="Close it though most of its responses may still come.")
 
 
 class ForgetBody(Body):
@@ -154,14 +180,32 @@ class ForgetBody(Body):
     user: Id
 
 
+class OptBody(Body):
+    """Who said no, or yes, to being contacted."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"users": ["ann"]}})
+
+    users: Users = Field(description="Ids; those who are no users are kept, in case they join.")
+    everywhere: StrictBool = Field(False, description="For all campaigns of the store.")
+
+
+class CostsBody(Body):
+    """What strategies cost from now on."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"costs": {"letter": 1.5}}})
+
+    costs: Annotated[dict[str, Number], BeforeValidator(_check_number_of_groups)] = Field(description="By id.")
+
+
 class CatalogueBody(Body):
-    """New products or strategies: ids, a row of features for each, and for strategies optionally costs."""
+    """New products or strategies: ids, a row of features for each; strategies may have costs, products values."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"ids": ["jam"], "features": [[0.5, 0.5]]}})
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=100_000, fail_fast=True)]
     features: Annotated[list[Row], Field(max_length=100_000, fail_fast=True)]
     costs: Costs | None = None
+    values: Costs | None = None
 
 
 class UsersBody(Body):
@@ -177,6 +221,8 @@ class UsersBody(Body):
     targets: Users = Field(default_factory=list)
     costs: Costs | None = None
     groups: Users | None = None
+    values: Costs | None = None
+    consent: Annotated[list[StrictBool], Field(max_length=1_000_000, fail_fast=True)] | None = None
 
 
 def checked(model: type[B], text: str | bytes, *place: str) -> B:

@@ -24,16 +24,22 @@ from tensorucb.campaign import (
     CampaignProgress,
     ForgetReport,
     Lift,
+    LiftPlan,
+    Notice,
+    OptReport,
     create_campaign,
     delete_campaign,
     read_campaign_data,
 )
+from tensorucb.campaign import plan_lift as lift_plan
 from tensorucb.campaign._documents import policy_named, to_json
+from tensorucb.campaign._lift_plan import CLUSTERING, MOST_ROUNDS
 from tensorucb.campaign._stored import campaign_exists
 from tensorucb.errors import InputError, argument
 from tensorucb.question import ARGUMENTS
-from tensorucb.service._bodies import Body, ForgetBody, NewCampaign, checked
-from tensorucb.service._documents import CampaignDocument, CampaignLine, Created, progress_document
+from tensorucb.service._bodies import Body, ForgetBody, NewCampaign, OptBody
+from tensorucb.service._data import form_of_tables, tables_received
+from tensorucb.service._documents import CampaignDocument, CampaignLine, Created, Entry, progress_document
 from tensorucb.service._open import TICK, OpenCampaigns, tag_of
 from tensorucb.service._problems import Refusal, leads_to, responses
 from tensorucb.service._shared import (
@@ -47,19 +53,27 @@ from tensorucb.service._shared import (
     ForReader,
     Key,
     Limit,
+    OfRounds,
     Opened,
     Page,
     Reader,
     page,
+    product_named,
 )
-from tensorucb.service._uploads import described, form_described, form_of, received_form
 
 router = APIRouter(tags=["campaigns"], responses=responses(404, 409, 413), dependencies=WRITING)
 
-_TABLES = ("edges", "actions", "products", "users", "strategies")
-_FORM = form_described(_TABLES, ["edges", "settings"], settings={"type": "string"})
-_FORM["multipart/form-data"]["encoding"] = {"settings": {"contentType": "application/json"}}
-_OPTIONS = ("objective", "credit", "epsilon", "ask", "seed", "snapshot_every")
+_OPTIONS = (
+    "metric",
+    "objective",
+    "credit",
+    "epsilon",
+    "ask",
+    "contact_group",
+    "contact_cap",
+    "seed",
+    "snapshot_every",
+)
 _BEAT = 15.0  # seconds of silence after which those who watch hear that the service is still there
 
 
@@ -72,6 +86,7 @@ def campaign_document(campaign: Campaign) -> dict[str, Any]:
             "created": campaign.created,
             "groups": None if groups is None else sorted(set(groups.tolist())),
             "costs": campaign.costs is not None,
+            "segments": campaign.segments(),
             "settings": dict(campaign.settings),
         }
 
@@ -96,32 +111,24 @@ async def campaigns(opened: Opened, who: Reader, limit: Limit = 50, after: After
     "/campaigns",
     status_code=201,
     response_model=Created,
-    openapi_extra=described(more=_FORM),
+    openapi_extra=form_of_tables("edges", "settings"),
     responses={201: leads_to("campaigns", "one", "progress", "export", "delete", name="name")},
 )
 async def create(request: Request, opened: Opened, who: Admin, key: Key = None) -> Any:
     """Create a campaign from files: edges (source, target), and optionally actions, products, users and strategies.
 
     The field `settings` is JSON: `{"name": "spring", "window": "7d"}`; beside these policy, policy_settings,
-    objective, credit, epsilon, ask, columns, kinds, id_type, seed and snapshot_every. The same form with the same
-    Idempotency-Key finds the campaign that it has created.
+    metric, objective, credit, epsilon, ask, columns, kinds, id_type, consent, contact_group, contact_cap, seed and
+    snapshot_every. The same form with the same Idempotency-Key finds the campaign that it has created.
     """
-    if form_of(request) != "multipart/form-data":
-        raise Refusal(415, "a campaign is created by a form (multipart/form-data) with files and the field settings.")
-    async with received_form(request, _TABLES, "edges") as (form, files):
-        settings = form.get("settings")
-        if not isinstance(settings, str):
-            raise Refusal(422, 'the form needs a field settings with JSON such as {"name": "spring"}.')
-        wanted = checked(NewCampaign, settings, "settings")
+    async with tables_received(request, NewCampaign) as (files, wanted):
         return await opened.aside(lambda: _created(opened, files, wanted, key))
 
 
 def _created(opened: OpenCampaigns, files: dict[str, Any], wanted: NewCampaign, key: str | None) -> dict[str, Any]:
     """The new campaign; or the one that the same call created before, if its answer was lost."""
     policy = policy_named(wanted.policy, wanted.policy_settings)
-    data = read_campaign_data(
-        **files, columns=wanted.columns, kinds=wanted.kinds, id_type=wanted.id_type, window=wanted.window
-    )
+    data = read_campaign_data(**files, **wanted.arguments())
     options: dict[str, Any] = {name: getattr(wanted, name) for name in _OPTIONS}
     options["request_id"] = None if key is None else f"{key} {_digest(files, wanted)}"
     try:
@@ -173,6 +180,7 @@ async def progress(
     at: ForReader,
     request: Request,
     response: Response,
+    selected: OfRounds,
     rounds: Annotated[int, Query(ge=1, le=10_000, description="How many of the last rounds are listed.")] = 200,
 ) -> Any:
     """How a campaign is going: responses beside expectation, reach, spend, lift, calibration.
@@ -181,18 +189,69 @@ async def progress(
     """
 
     def call(campaign: Campaign) -> CampaignProgress | None:
-        tag = response.headers["ETag"] = f'"{tag_of(campaign)}-{rounds}-{at.who.role}"'
+        tag = response.headers["ETag"] = (
+            f'"{tag_of(campaign)}-{at.who.role}-{hashlib.sha256(request.url.query.encode()).hexdigest()[:16]}"'
+        )
         known = request.headers.get("if-none-match") == tag
-        return None if known else progress_document(campaign.progress(), rounds, at.mask)
+        return None if known else progress_document(selected.progress(campaign), rounds, at.mask)
 
     found = await at.read(call)
     return found or Response(status_code=304, headers={"ETag": response.headers["ETag"]})
+
+
+@router.get(f"{CAMPAIGN}/attention", response_model=list[Notice])
+async def attention(at: ForReader) -> tuple[Notice, ...]:
+    """What needs a person today, the most urgent first; an empty list if nothing does."""
+    return await at.read(lambda campaign: campaign.attention())
 
 
 @router.get(f"{CAMPAIGN}/lift", response_model=Lift)
 async def lift(at: ForReader) -> Lift:
     """Compare followers of contacted and of held-out users; 409 as long as there is nothing to compare."""
     return await at.read(lambda campaign: campaign.lift())
+
+
+Rounds = Annotated[int | None, Query(ge=1, le=MOST_ROUNDS, description="So many rounds; null to ask how many.")]
+Effect = Annotated[float | None, Query(gt=0, le=1, description="What contact adds; null to ask how much shows.")]
+Power = Annotated[float, Query(gt=0, lt=1, description="How surely the effect shall show.")]
+Share = Query(gt=0, lt=1, description="Share of the chosen users who are not contacted.")
+
+
+@router.get(f"{CAMPAIGN}/lift/plan", response_model=LiftPlan)
+async def plan_lift(
+    at: ForReader,
+    product: Annotated[str | None, Query(description="The product of the rounds.")] = None,
+    k: Annotated[int | None, Query(ge=2, le=1000, description="Users of each round.")] = None,
+    holdout: Annotated[float | None, Share] = None,
+    rounds: Rounds = None,
+    effect: Effect = None,
+    power: Power = 0.8,
+) -> LiftPlan:
+    """Say how many rounds with a hold-out show which effect of contact; leave out what is asked for."""
+
+    def call(campaign: Campaign) -> LiftPlan:
+        about = product_named(campaign, product)
+        return campaign.plan_lift(about, k, holdout=holdout, rounds=rounds, effect=effect, power=power)
+
+    return await at.read(call, chooses=True)
+
+
+@router.get("/lift/plan", response_model=LiftPlan)
+async def plan_any_lift(
+    opened: Opened,
+    who: Reader,
+    followers: Annotated[float, Query(gt=0, le=1e6, description="Of a chosen user, and of no other chosen one.")],
+    rate: Annotated[float, Query(ge=0, lt=1, description="Share of them who respond without contact.")],
+    k: Annotated[int, Query(ge=2, le=1000, description="Users of each round.")] = 10,
+    holdout: Annotated[float, Share] = 0.2,
+    rounds: Rounds = None,
+    effect: Effect = None,
+    power: Power = 0.8,
+    clustering: Annotated[float, Query(ge=0, lt=1, description="How far followers of a user act alike.")] = CLUSTERING,
+) -> LiftPlan:
+    """The same before there is a campaign."""
+    terms: dict[str, Any] = {"users": k, "holdout": holdout, "rounds": rounds, "effect": effect, "power": power}
+    return await opened.aside(lambda: lift_plan(followers, rate, **terms, clustering=clustering))
 
 
 @router.get(
@@ -283,6 +342,30 @@ async def remove_webhook(at: ForAdmin) -> Response:
     """Tell nobody any more."""
     await at.tell(lambda campaign: campaign.remove_webhook())
     return Response(status_code=204)
+
+
+@router.get(f"{CAMPAIGN}/opt-outs", response_model=Page[Entry])
+async def opted_out(at: ForReader, limit: Limit = 50, after: After = None) -> Any:
+    """Users who opted out."""
+
+    def call(campaign: Campaign) -> dict[str, Any]:
+        users, following = page(campaign.opted_out(), limit, after)
+        names = {} if at.named(campaign) is None else campaign.names("users")
+        return {"items": [{"id": at.mask(user), "name": names.get(user)} for user in users], "next": following}
+
+    return await at.read(call)
+
+
+@router.post(f"{CAMPAIGN}/opt-outs", response_model=OptReport)
+async def opt_out(at: ForOperator, body: OptBody) -> OptReport:
+    """Never contact these people again, in this campaign or everywhere."""
+    return await at.tell(lambda campaign: campaign.opt_out(body.users, everywhere=body.everywhere))
+
+
+@router.post(f"{CAMPAIGN}/opt-ins", response_model=OptReport)
+async def opt_in(at: ForOperator, body: OptBody) -> OptReport:
+    """Undo an opt-out; in a campaign with consent this is consent as well."""
+    return await at.tell(lambda campaign: campaign.opt_in(body.users, everywhere=body.everywhere))
 
 
 @router.post(f"{CAMPAIGN}/forget", response_model=ForgetReport)

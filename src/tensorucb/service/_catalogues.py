@@ -10,13 +10,14 @@ import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, TypeAdapter
 
-from tensorucb.campaign import Campaign, HistoryReport
+from tensorucb.campaign import Campaign, Follower, HistoryReport
 from tensorucb.campaign._additions import products_from, users_from
-from tensorucb.service._bodies import CatalogueBody, UsersBody, checked
+from tensorucb.campaign._catalogue import by_text
+from tensorucb.service._bodies import CatalogueBody, CostsBody, UsersBody, checked
 from tensorucb.service._documents import Closed, Entry, Grown, GrownNetwork, UserDocument
 from tensorucb.service._learned import expected_of, offered
 from tensorucb.service._problems import Refusal, responses
-from tensorucb.service._rounds import Columns, Unknown, column_names
+from tensorucb.service._rounds import Columns, MaxLeftOut, Strict, column_names
 from tensorucb.service._shared import (
     CAMPAIGN,
     WRITING,
@@ -56,16 +57,26 @@ def _json(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _listed(entries: Sequence[Any], search: str, limit: int, after: str | None) -> dict[str, Any]:
-    """A page of entries whose ids begin with a text."""
-    known = [entry for entry in entries if str(entry["id"]).startswith(search)] if search else entries
+    """A page of entries whose ids begin with a text, or whose names hold it."""
+    known = [entry for entry in entries if _matches(entry, search)] if search else entries
     found, following = page(known, limit, after)
     return {"items": found, "next": following}
+
+
+def _matches(entry: dict[str, Any], search: str) -> bool:
+    return str(entry["id"]).startswith(search) or search.casefold() in (entry["name"] or "").casefold()
 
 
 @router.get("/products", response_model=Page[Entry])
 async def products(at: ForReader, limit: Limit = 50, after: After = None, search: Search = "") -> Any:
     """Products of the catalogue."""
-    return await at.read(lambda campaign: _listed([{"id": p} for p in campaign.products()], search, limit, after))
+
+    def call(campaign: Campaign) -> dict[str, Any]:
+        names = campaign.names("products")
+        entries = [{"id": product, "name": names.get(product)} for product in campaign.products()]
+        return _listed(entries, search, limit, after)
+
+    return await at.read(call)
 
 
 @router.post(
@@ -77,12 +88,13 @@ async def add_products(at: ForOperator, request: Request) -> Any:
         body = checked(CatalogueBody, await request.body())
         if body.costs is not None:
             raise Refusal(422, "products have no costs of their own; strategies and users do.")
-        return await at.tell(lambda it: _grown(it.products, body, partial(it.add_products, body.ids, body.features)))
+        entries = body.ids, body.features, body.values
+        return await at.tell(lambda it: _grown(it.products, body, partial(it.add_products, *entries)))
     async with received_file(request) as path:
 
-        def call(campaign: Campaign) -> dict[str, int]:
-            found = products_from(campaign, path)
-            return {"added": found["added"], "known": found["known"], "total": found["products"]}
+        def call(campaign: Campaign) -> dict[str, Any]:
+            added = products_from(campaign, path)
+            return {"total": added.pop("products"), **added}
 
         return await at.tell(call)
 
@@ -99,7 +111,9 @@ async def strategies(at: ForReader, limit: Limit = 50, after: After = None, sear
     """Strategies of the catalogue, with their costs."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        entries = [{"id": entry, "cost": cost} for entry, cost in campaign.strategy_costs().items()]
+        names = campaign.names("strategies")
+        costs = campaign.strategy_costs()
+        entries = [{"id": entry, "name": names.get(entry), "cost": cost} for entry, cost in costs.items()]
         return _listed(entries, search, limit, after)
 
     return await at.read(call)
@@ -109,9 +123,25 @@ async def strategies(at: ForReader, limit: Limit = 50, after: After = None, sear
 async def add_strategies(at: ForOperator, request: Request) -> Any:
     """Add strategies: ids, features and optionally costs."""
     body = checked(CatalogueBody, await request.body())
+    if body.values is not None:
+        raise Refusal(422, "strategies have no values; products and users do.")
     return await at.tell(
         lambda it: _grown(it.strategies, body, partial(it.add_strategies, body.ids, body.features, body.costs))
     )
+
+
+@router.post("/strategies/costs", response_model=Page[Entry])
+async def set_costs(at: ForOperator, body: CostsBody) -> Any:
+    """Change what strategies cost from now on; past rounds keep what they have spent."""
+
+    def call(campaign: Campaign) -> dict[str, Any]:
+        known = by_text(campaign.strategies())
+        costs = {known.get(entry, entry): cost for entry, cost in body.costs.items()}
+        campaign.set_costs(costs)
+        now = campaign.strategy_costs()
+        return {"items": [{"id": entry, "cost": now[entry]} for entry in costs], "next": None}
+
+    return await at.tell(call)
 
 
 @router.get("/users", response_model=Page[Entry])
@@ -122,8 +152,15 @@ async def users(at: ForReader, limit: Limit = 50, after: After = None, search: S
         ids, costs = campaign.graph.ids, campaign.costs
         rows = users_beginning(campaign, search, at) if search else range(len(ids))
         found, following = page(rows, limit, after)
-        users = zip(found, map(at.mask, ids[found].tolist()), strict=True)
-        items = [{"id": user, "cost": None if costs is None else float(costs[row])} for row, user in users]
+        named = at.named(campaign)
+        items = [
+            {
+                "id": at.mask(user),
+                "name": None if named is None else named.name(row),
+                "cost": None if costs is None else float(costs[row]),
+            }
+            for row, user in zip(found, ids[found].tolist(), strict=True)
+        ]
         return {"items": items, "next": following}
 
     return await at.read(call)
@@ -167,12 +204,15 @@ async def user(
         graph, costs, groups = campaign.graph, campaign.costs, campaign.groups
         row = int(graph.rows([known])[0])
         contacted = [a.number for a in campaign.rounds() if a.status != "cancelled" and known in a.contacted]
+        named = at.named(campaign)
         return {
             "id": at.mask(known),
+            "name": None if named is None else named.name(row),
             "followers": int(graph.out_offsets[row + 1] - graph.out_offsets[row]),
             "cost": None if costs is None else float(costs[row]),
             "group": None if groups is None else groups[row].item(),
             "rounds": contacted,
+            "why_not": campaign.why_not(known),
             **_followers(campaign, row, product_named(campaign, product), at),
         }
 
@@ -188,8 +228,12 @@ def _followers(campaign: Campaign, row: int, product: int | str | None, at: At) 
     with handle.learned() as view:
         p = max((each[out] for each in expected_of(handle, view, product, offered(view))), key=np.sum)
     best = np.argsort(-p, kind="stable")[:_STRONGEST]
-    followers = graph.ids[graph.targets[out][best]].tolist()
-    strongest = [{"user": at.mask(user), "probability": q} for user, q in zip(followers, p[best].tolist(), strict=True)]
+    rows = graph.targets[out][best].tolist()
+    named = at.named(campaign)
+    strongest = [
+        Follower(at.mask(graph.ids[each].item()), probability, None if named is None else named.name(each))
+        for each, probability in zip(rows, p[best].tolist(), strict=True)
+    ]
     return {"expected": float(p.sum()), "strongest": strongest}
 
 
@@ -197,7 +241,8 @@ def _followers(campaign: Campaign, row: int, product: int | str | None, at: At) 
 async def history(
     at: ForOperator,
     request: Request,
-    unknown: Unknown = "refuse",
+    strict: Strict = False,
+    max_left_out: MaxLeftOut = 0.5,
     columns: Columns = [],  # noqa: B006
     product: Annotated[str | None, Query(description="The product of all rows.", max_length=10_000)] = None,
     window: Annotated[
@@ -208,10 +253,11 @@ async def history(
     async with received_rows(request) as rows:
         return await at.choose(
             lambda campaign: campaign.import_history(
-                rows,
+                rows(),
                 product_named(campaign, product),
                 window=window,
-                unknown=unknown,
+                strict=strict,
+                max_left_out=max_left_out,
                 columns=column_names(columns),
             )
         )

@@ -13,6 +13,7 @@ from tensorucb.campaign import (
     CampaignStatus,
     Explanation,
     Follower,
+    GroupProgress,
     Preview,
     RoundExplanation,
 )
@@ -47,11 +48,14 @@ class CampaignDocument(CampaignStatus):
         Labels of users for quotas; null if there are none.
     costs
         Whether users or strategies have costs, so that a budget can be kept.
+    segments
+        Columns of the table of users by which the progress can be split.
     """
 
     created: float
     groups: list[Id] | None
     costs: bool
+    segments: list[str]
     settings: dict[str, Any]
 
 
@@ -91,6 +95,7 @@ class Entry(BaseModel):
     """A product, a strategy or a user."""
 
     id: Id
+    name: str | None = Field(None, description="What people call it; null if that is not known, or not for you.")
     cost: float | None = Field(None, description="What it adds to the cost of a contact; null if nothing has a cost.")
 
 
@@ -98,10 +103,12 @@ class UserDocument(BaseModel):
     """What is known of a user."""
 
     id: Id
+    name: str | None = Field(description="What the user is called; null if that is not known, or not for you.")
     followers: int
     cost: float | None
     group: Id | None
     rounds: list[int] = Field(description="Numbers of the rounds in which they were contacted, oldest first.")
+    why_not: str | None = Field(description="Why they may not be contacted now, by the campaign's defaults; else null.")
     expected: float | None = Field(description="For the product: expected responses if contacted alone.")
     strongest: list[Follower] = Field(description="For the product: the strongest followers.")
 
@@ -112,6 +119,7 @@ class Grown(BaseModel):
     added: int
     known: int = Field(description="How many of those sent were there before.")
     total: int
+    report: list[str] = Field([], description="Of a file: what was read and what was left out, a line each.")
 
 
 class GrownNetwork(BaseModel):
@@ -121,6 +129,7 @@ class GrownNetwork(BaseModel):
     edges_added: int
     users: int
     edges: int
+    report: list[str] = Field([], description="Of files: what was read and what was left out, a line each.")
 
 
 def masked_ask(ask: Ask, mask: Mask) -> Ask:
@@ -132,7 +141,8 @@ def masked_ask(ask: Ask, mask: Mask) -> Ask:
 def masked_preview(preview: Preview, mask: Mask) -> Preview:
     """Who would be chosen."""
     seeds = tuple(map(mask, preview.seeds))
-    return replace(preview, seeds=seeds, explanation=masked_seeds(preview.explanation, mask))
+    held_out = tuple(map(mask, preview.held_out))
+    return replace(preview, seeds=seeds, held_out=held_out, explanation=masked_seeds(preview.explanation, mask))
 
 
 def masked_seeds(reasons: RoundExplanation, mask: Mask) -> RoundExplanation:
@@ -141,14 +151,24 @@ def masked_seeds(reasons: RoundExplanation, mask: Mask) -> RoundExplanation:
 
 
 def masked_user(reason: Explanation, mask: Mask) -> Explanation:
-    """Why a user was chosen or not; the text begins with the user, and lists the strongest followers."""
-    followers = tuple(replace(each, user=mask(each.user)) for each in reason.followers)
-    rest = reason.text.removeprefix(repr(reason.user)).replace(strongest(reason.followers), strongest(followers))
+    """Why a user was chosen or not; the text begins with the user, and lists the strongest followers.
+
+    Whoever sees pseudonyms sees no names.
+    """
     user = mask(reason.user)
-    return replace(reason, user=user, text=f"{user!r}{rest}", followers=followers)
+    if user == reason.user:
+        return reason
+    followers = tuple(replace(each, user=mask(each.user), name=None) for each in reason.followers)
+    rest = reason.text.removeprefix(repr(reason.user)).replace(strongest(reason.followers), strongest(followers))
+    return replace(reason, user=user, name=None, text=f"{user!r}{rest}", followers=followers)
+
+
+def _masked_group(group: GroupProgress, mask: Mask) -> GroupProgress:
+    user = None if group.id is None else mask(group.id)
+    return group if user == group.id else replace(group, id=user, name=None)
 
 
 def progress_document(progress: CampaignProgress, rounds: int, mask: Mask) -> CampaignProgress:
     """How a campaign is going, with its last rounds."""
-    users = tuple(replace(user, id=None if user.id is None else mask(user.id)) for user in progress.users)
+    users = tuple(_masked_group(user, mask) for user in progress.users)
     return replace(progress, rounds=progress.rounds[-rounds:], users=users)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 from tensorucb.campaign import Campaign, CampaignProgress
@@ -19,25 +20,40 @@ from tensorucb.errors import call
 from tensorucb.plots import specification
 from tensorucb.plots._campaign import (
     believed_and_observed,
+    cost_side_by_side,
     expected_and_observed,
     lift_interval,
+    lift_side_by_side,
+    reach_side_by_side,
     running_calibration,
     running_regret,
     running_spend,
     running_sums,
 )
-from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, LIFT
+from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, GROUPS, LIFT, SEGMENTS
+from tensorucb.plots._theme import distinct
 from tensorucb.plots._together import goes_together, strategies_by_product
-from tensorucb.service._auth import Mask
+from tensorucb.service._auth import mask_for
 from tensorucb.service._bodies import Id
+from tensorucb.service._documents import progress_document
 from tensorucb.service._learned import Learned, what_was_learned
 from tensorucb.service._open import tag_of
 from tensorucb.service._picture import layout, picture
 from tensorucb.service._problems import missing, responses
-from tensorucb.service._shared import CAMPAIGN, At, ForReader, product_named
+from tensorucb.service._shared import (
+    CAMPAIGN,
+    At,
+    ForReader,
+    OfRounds,
+    Opened,
+    Reader,
+    Selected,
+    product_named,
+)
 from tensorucb.store import SQLStore
 
 router = APIRouter(prefix=CAMPAIGN, tags=["figures"], responses=responses(404, 409))
+comparisons = APIRouter(tags=["figures"], responses=responses(404, 409))
 
 _TOGETHER = """\
 Blue: more responses are expected of this user with this product than the two alone would let one expect; orange: \
@@ -46,6 +62,16 @@ _STRATEGIES = "With which strategy followers respond to which product, over the 
 _REGRET = """\
 In this sandbox it is known how likely each follower is to respond. So each choice can be compared with the best one: \
 the regret of a round is how many more responses the best choice could have expected. Real campaigns cannot know it."""
+_COMPARED = {
+    "reached": ("Reach", "Different users who responded to any round.", reach_side_by_side),
+    "cost_per_responder": (
+        "Cost per responder",
+        "What all contacts cost, divided by the responders, counted once per round.",
+        cost_side_by_side,
+    ),
+    "lift": ("What contact adds", LIFT, lift_side_by_side),
+}
+"""Figures of several campaigns: the value that a campaign must have, title, explanation, and what draws it."""
 _USERS_FIGURE, _STRATEGIES_FIGURE = "together", "strategies-by-product"
 _BLOB = "regret"
 
@@ -64,6 +90,19 @@ class Figures(BaseModel):
     items: list[FigureLine]
 
 
+class Drawn(FigureLine):
+    """A figure with its document."""
+
+    document: dict[str, Any] = Field(description="Vega-Lite; it fits its container.")
+
+
+class Comparison(BaseModel):
+    """Campaigns side by side."""
+
+    items: list[CampaignProgress] = Field(description="How each of them is going, without its rounds.")
+    figures: list[Drawn]
+
+
 class Edges(BaseModel):
     """Edges of the picture: places of users in its columns."""
 
@@ -80,6 +119,7 @@ class Picture(BaseModel):
     round: int | None = Field(description="The number of the round whose users are marked.")
     product: Id | None
     users: list[Id]
+    names: list[str | None] | None = Field(description="What users are called; null if no names are known, or for you.")
     x: list[float]
     y: list[float]
     followers: list[int]
@@ -93,6 +133,7 @@ class Expected(BaseModel):
     """A user and the responses expected if they alone were contacted."""
 
     user: Id
+    name: str | None = Field(description="What the user is called; null if that is not known, or not for you.")
     expected: float
 
 
@@ -101,8 +142,12 @@ class ProductLearned(BaseModel):
 
     product: Id | None
     users: list[Expected] = Field(description="The best users, the best first.")
+    rounds: int = Field(description="Closed rounds about it; with none it was not tried, and its features alone speak.")
     strategy: Id | None = Field(description="The best strategy, if the campaign has strategies.")
-    share: float = Field(description="Share of all followers expected to respond, with that strategy.")
+    share: float = Field(
+        description="Share of a user's followers expected to respond if that user alone were contacted with that "
+        "strategy, averaged over all pairs of a user and a follower."
+    )
 
 
 class LearnedDocument(BaseModel):
@@ -110,7 +155,8 @@ class LearnedDocument(BaseModel):
 
     rounds: int = Field(description="Closed rounds that this was learned from.")
     users: list[Id]
-    strategies: list[Id]
+    strategies: list[Id] = Field(description="Those with the most closed rounds first.")
+    strategy_rounds: list[int] = Field(description="Closed rounds with each; with none it was not tried.")
     affinity: list[list[float]] = Field(
         description="For each user and product the expected responses, divided by what the two alone let one expect."
     )
@@ -136,17 +182,20 @@ class RegretDocument(BaseModel):
 
 
 @router.get("/figures", response_model=Figures)
-async def figures(at: ForReader) -> Any:
+async def figures(at: ForReader, selected: OfRounds) -> Any:
     """Names of the figures on how the campaign is going that can be drawn now."""
-    return {"items": _lines(await at.read(_progress_charts))}
+    return {"items": _lines(await at.read(lambda campaign: _progress_charts(campaign, selected)))}
 
 
 @router.get("/figures/{figure}")
-async def figure(at: ForReader, figure: str) -> dict[str, Any]:
+async def figure(at: ForReader, figure: str, selected: OfRounds) -> dict[str, Any]:
     """One figure, as a Vega-Lite document that fits its container."""
 
     def drawn(campaign: Campaign) -> dict[str, Any]:
-        charts = _learned_charts(_learned(at, campaign), at.mask) if of_model else _progress_charts(campaign)
+        if of_model:
+            charts = _learned_charts(campaign, _learned(at, campaign), at)
+        else:
+            charts = _progress_charts(campaign, selected)
         drawing = next((draw for key, _, _, draw in charts if key == figure), None)
         if drawing is None:
             raise missing("there is no such figure now; ", call("figures"), " lists those that can be drawn.")
@@ -172,10 +221,12 @@ def _lines(charts: list[Chart]) -> list[dict[str, str]]:
     return [{"figure": key, "title": title, "about": about} for key, title, about, _ in charts]
 
 
-def _progress_charts(campaign: Campaign) -> list[Chart]:
+def _progress_charts(campaign: Campaign, selected: Selected) -> list[Chart]:
     """The figures on how a campaign is going; only a sandbox, whose truth is known, has a regret."""
-    known = read_regret(campaign)
-    return _charts(campaign.progress(), [(entry["number"], entry["regret"]) for entry in known or []])
+    progress = selected.progress(campaign)
+    counted = {entry.number for entry in progress.rounds}
+    known = [entry for entry in read_regret(campaign) or [] if entry["number"] in counted]
+    return _charts(progress, [(entry["number"], entry["regret"]) for entry in known])
 
 
 def _charts(progress: CampaignProgress, regret: list[tuple[int, float]]) -> list[Chart]:
@@ -188,17 +239,49 @@ def _charts(progress: CampaignProgress, regret: list[tuple[int, float]]) -> list
             charts.append((figure, title, about, partial(draw, *data)))
 
     expected = any(entry.expected is not None for entry in rounds)
-    add(expected, "expected", "Responses beside expectation", EXPECTED, expected_and_observed, rounds)
+    add(expected, "expected", "Responses beside expectation", EXPECTED, expected_and_observed, progress)
     add(closed >= FEWEST, "sums", "Reach so far", "", running_sums, rounds)
     add(closed >= FEWEST, "calibration", "Can the forecasts be trusted?", CALIBRATION, running_calibration, rounds)
     add(len(regret) >= FEWEST, "regret", "Regret, since the truth is known here", _REGRET, running_regret, regret)
     add(lift is not None, "lift", "Does contact change anything?", LIFT, lift_interval, lift)
     spent = sum(entry.spend is not None for entry in rounds)
     add(spent >= FEWEST, "spend", "Spending", "", running_spend, rounds)
+    by_segment = f"Rates by {progress.segment}"
+    add(
+        len(progress.segments) > 1, "segments", by_segment, SEGMENTS, believed_and_observed, progress.segments, "groups"
+    )
     for what, groups in (("products", progress.products), ("strategies", progress.strategies)):
         believed = sum(group.believed is not None for group in groups)
-        add(believed > 1, what, f"Rates of {what}", "", believed_and_observed, groups, what)
+        add(believed > 1, what, f"Rates of {what}", GROUPS, believed_and_observed, groups, what)
     return charts
+
+
+@comparisons.get("/compare", response_model=Comparison)
+async def compare(
+    opened: Opened,
+    request: Request,
+    who: Reader,
+    campaigns: Annotated[
+        list[Annotated[str, Query(min_length=1, max_length=100)]],
+        Query(alias="campaign", min_length=1, max_length=20, description="Names of campaigns, each once."),
+    ],
+) -> Any:
+    """Campaigns side by side: reach, cost per responder, and the lift with its interval."""
+    mask = mask_for(request, who)
+
+    def call() -> dict[str, Any]:
+        names = dict.fromkeys(campaigns)
+        found = [opened.call(name, lambda campaign: campaign.progress()) for name in names]
+        drawn = []
+        for value, (title, about, draw) in _COMPARED.items():
+            measured = [progress for progress in found if getattr(progress, value) is not None]
+            if measured:
+                document = _document(partial(draw, measured))
+                drawn.append({"figure": value, "title": title, "about": about, "document": document})
+        items = [replace(progress_document(progress, 1, mask), rounds=()) for progress in found]
+        return {"items": items, "figures": drawn}
+
+    return await opened.aside(call)
 
 
 @router.get("/network", response_model=Picture)
@@ -216,7 +299,8 @@ async def network(
         places = at.campaigns.kept("layout", at.name, graph, lambda: layout(graph))
         about = product_named(campaign, product)
         found = picture(campaign, places, product=about, round_id=round, limit=limit)
-        return {**found, "users": [at.mask(user) for user in found["users"]]}
+        names = at.names_of(campaign, found["users"])
+        return {**found, "users": [at.mask(user) for user in found["users"]], "names": names}
 
     return await at.read(call, chooses=product is not None)
 
@@ -224,38 +308,59 @@ async def network(
 @router.get("/learned", response_model=LearnedDocument)
 async def learned(at: ForReader) -> Any:
     """Which users, products and strategies go together, by what the model expects now."""
-    found, mask = await at.read(lambda campaign: _learned(at, campaign), chooses=True), at.mask
+
+    def call(campaign: Campaign) -> tuple[Learned, list[str | None], list[Chart]]:
+        learned = _learned(at, campaign)
+        names = at.names_of(campaign, learned.users) or [None] * len(learned.users)
+        return learned, names, _learned_charts(campaign, learned, at)
+
+    found, names, charts = await at.read(call, chooses=True)
+    users = [at.mask(user) for user in found.users]
     best = found.shares.argmax(axis=0).tolist() if found.products else []
     return {
         "rounds": found.rounds,
-        "users": [mask(user) for user in found.users],
+        "users": users,
         "strategies": found.strategies,
+        "strategy_rounds": found.strategy_rounds,
         "affinity": found.affinity.tolist(),
         "products": [
             {
                 "product": product,
+                "rounds": found.product_rounds[column],
                 "users": [
-                    {"user": mask(found.users[row]), "expected": float(found.expected[row, column])} for row in rows
+                    {"user": users[row], "name": names[row], "expected": float(found.expected[row, column])}
+                    for row in rows
                 ],
                 "strategy": found.strategies[best[column]] if found.strategies else None,
                 "share": float(found.shares[best[column], column]),
             }
             for column, (product, rows) in enumerate(zip(found.products, found.best, strict=True))
         ],
-        "figures": _lines(_learned_charts(found, mask)),
+        "figures": _lines(charts),
     }
 
 
-def _learned_charts(found: Learned, mask: Mask) -> list[Chart]:
-    charts, products = list[Chart](), found.products
-    users = [mask(user) for user in found.users]
+def _learned_charts(campaign: Campaign, found: Learned, at: At) -> list[Chart]:
+    charts = list[Chart]()
+    called = campaign.names("products")
+    titles = distinct("any product" if entry is None else called.get(entry, entry) for entry in found.products)
+    products = _marked(titles, found.product_rounds)
+    names = at.names_of(campaign, found.users) or [None] * len(found.users)
+    users = distinct(name or at.mask(user) for user, name in zip(found.users, names, strict=True))
     if users and len(products) > 1:
         together = partial(goes_together, users, products, found.affinity)
         charts.append((_USERS_FIGURE, "Users and products", _TOGETHER, together))
     if len(found.strategies) > 1:
-        best = partial(strategies_by_product, found.strategies, products, found.shares)
+        offers = campaign.names("strategies")
+        strategies = distinct(offers.get(strategy, strategy) for strategy in found.strategies)
+        best = partial(strategies_by_product, _marked(strategies, found.strategy_rounds), products, found.shares)
         charts.append((_STRATEGIES_FIGURE, "Strategies and products", _STRATEGIES, best))
     return charts
+
+
+def _marked(names: Sequence[str], rounds: Sequence[int]) -> list[str]:
+    """The names, with a mark on those without a closed round."""
+    return [each if tried else f"{each} (not tried)" for each, tried in zip(names, rounds, strict=True)]
 
 
 def _learned(at: At, campaign: Campaign) -> Learned:

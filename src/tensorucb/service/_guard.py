@@ -11,9 +11,9 @@ Gate                     not too large, by somebody known, and not by the page o
 from __future__ import annotations
 
 import logging
+import random
 import re
 import time
-import uuid
 from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -72,7 +72,7 @@ class Watch:
             return
         began, status = time.perf_counter(), 0
         given = Headers(scope=scope).get("x-request-id", "")
-        name = given if _ID.fullmatch(given) else uuid.uuid4().hex[:16]
+        name = given if _ID.fullmatch(given) else f"{random.getrandbits(64):016x}"
         method = scope["method"]
         # HEAD is answered as GET; the server leaves out the body.
         routed = "GET" if method == "HEAD" else method

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from tensorucb.arrays import F64
 from tensorucb.campaign import Campaign
 from tensorucb.campaign._catalogue import contexts, read_context
 from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._tally import strategies_of
 
 MOST_PRODUCTS, MOST_STRATEGIES = 12, 8
 MOST_USERS = 16
@@ -29,8 +32,10 @@ class Learned:
     """
 
     rounds: int  # closed ones that it has learned from
-    products: tuple[Id | None, ...]  # those with the most rounds
-    strategies: tuple[Id, ...]
+    products: tuple[Id | None, ...]  # those with the most closed rounds first
+    product_rounds: tuple[int, ...]  # closed rounds of each; with none, it was not tried: its features alone speak
+    strategies: tuple[Id, ...]  # in the same order
+    strategy_rounds: tuple[int, ...]
     users: tuple[Id, ...]  # the best of these products
     expected: F64  # (users, products) responses if that user alone were contacted, with the product's best strategy
     affinity: F64  # (users, products)
@@ -42,7 +47,11 @@ def what_was_learned(campaign: Campaign) -> Learned:
     """What the model believes now; before the first closed round this is what the features alone suggest."""
     handle = campaign._handle
     with handle.learned() as view:
-        products, strategies = _products(view), offered(view)
+        closed = [record for record in view.ledger.rounds.values() if record.status == "closed"]
+        of_product = Counter(record.product for record in closed)
+        of_strategy = Counter(strategy for record in closed for strategy in strategies_of(record))
+        products = _products(view, of_product)
+        strategies = tuple(sorted(offered(view), key=lambda strategy: -of_strategy[strategy]))
         graph = view.network.graph
         shares = np.zeros((max(1, len(strategies)), len(products)))
         scores = np.zeros((graph.n_nodes, len(products)))
@@ -51,8 +60,19 @@ def what_was_learned(campaign: Campaign) -> Learned:
             shares[:, column] = believed.mean(axis=1) if graph.n_edges else 0.0
             best = believed[int(np.argmax(shares[:, column]))]
             scores[:, column] = np.bincount(graph.sources, weights=best, minlength=graph.n_nodes)
-        rounds = sum(record.status == "closed" for record in view.ledger.rounds.values())
-    return _together(rounds, products, strategies, tuple(graph.ids.tolist()), scores, shares)
+    together = _together(scores)
+    return Learned(
+        rounds=len(closed),
+        products=tuple(products),
+        product_rounds=tuple(of_product[product] for product in products),
+        strategies=strategies,
+        strategy_rounds=tuple(of_strategy[strategy] for strategy in strategies),
+        users=tuple(graph.ids[together.rows].tolist()),
+        expected=scores[together.rows],
+        affinity=together.affinity,
+        shares=shares,
+        best=together.best,
+    )
 
 
 def expected_of(handle: Handle, view: View, product: Id | None, strategies: tuple[Id, ...]) -> F64:
@@ -66,17 +86,12 @@ def expected_of(handle: Handle, view: View, product: Id | None, strategies: tupl
     return np.stack([handle.model.policy.prediction(context).expected() for context in rows])
 
 
-def _products(view: View) -> Sequence[Id | None]:
-    """The products with the most rounds first, then those of the catalogue; None stands for "no catalogue"."""
+def _products(view: View, rounds: Counter[Id | None]) -> Sequence[Id | None]:
+    """The products with the most closed rounds first, then as in the catalogue; None stands for "no catalogue"."""
     ids, sizes = view.catalogue("product").ids, view.ledger.sizes()
     if not ids:
         return [None] if sizes in (None, [1]) else []
-    counts = dict.fromkeys(ids, 0)
-    for record in view.ledger.rounds.values():
-        product = record.product if record.status != "cancelled" else None
-        if product in counts:
-            counts[product] += 1
-    return sorted(ids, key=lambda product: -counts[product])[:MOST_PRODUCTS]
+    return sorted(ids, key=lambda product: -rounds[product])[:MOST_PRODUCTS]
 
 
 def offered(view: View) -> tuple[Id, ...]:
@@ -85,14 +100,15 @@ def offered(view: View) -> tuple[Id, ...]:
     return view.catalogue("strategy").ids[:MOST_STRATEGIES] if sizes is None or len(sizes) == 2 else ()
 
 
-def _together(
-    rounds: int,
-    products: Sequence[Id | None],
-    strategies: tuple[Id, ...],
-    ids: tuple[Id, ...],
-    scores: F64,
-    shares: F64,
-) -> Learned:
+class _Together(NamedTuple):
+    """The users to show, those who go with the same product side by side; the others as in `Learned`."""
+
+    rows: list[int]
+    affinity: F64
+    best: tuple[tuple[int, ...], ...]
+
+
+def _together(scores: F64) -> _Together:
     usual = np.outer(scores.sum(axis=1), scores.sum(axis=0)) / max(float(scores.sum()), 1e-300)
     affinity = np.divide(scores, usual, out=np.ones_like(scores), where=usual > 0.0)
     order = np.argsort(-scores, axis=0, kind="stable")[:_STRONG]
@@ -107,13 +123,5 @@ def _together(
     turn = np.argsort(affinity.argmax(axis=1), kind="stable") if affinity.size else np.arange(len(rows))
     rows = [rows[place] for place in turn.tolist()]
     place = {row: number for number, row in enumerate(rows)}
-    return Learned(
-        rounds,
-        tuple(products),
-        strategies,
-        tuple(ids[row] for row in rows),
-        scores[rows],
-        affinity[turn],
-        shares,
-        tuple(tuple(place[row] for row in column if row in place) for column in order.T.tolist()),
-    )
+    best = tuple(tuple(place[row] for row in column if row in place) for column in order.T.tolist())
+    return _Together(rows, affinity[turn], best)

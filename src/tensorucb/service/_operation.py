@@ -39,7 +39,7 @@ _GAUGES = {
     "behind": ("tensorucb_model_behind", "Closed rounds that the model has not learned yet."),
 }
 # What these tell below their level nobody asked for.
-_QUIET = {"alembic": "WARNING", "asyncio": "WARNING", "uvicorn": "WARNING", "python_multipart": "ERROR"}
+_QUIET = {"asyncio": "WARNING", "uvicorn": "WARNING", "python_multipart": "ERROR"}
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request that is being answered; threads that work for it have it too."""

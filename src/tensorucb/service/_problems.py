@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -58,6 +59,7 @@ _ROUTES = {
     "add_users": "POST …/users",
     "add_products": "POST …/products",
     "add_strategies": "POST …/strategies",
+    "set_costs": "POST …/strategies/costs",
 }
 # What is wanted where a pattern would say it.
 _WANTED = {
@@ -108,9 +110,14 @@ class ApiWords(Words):
     """Arguments as fields and parameters of the API; calls as routes."""
 
     def argument(self, name: str, value: Any) -> str:
-        """A field or a header; with a value, a parameter such as `?unknown=skip` or `?column=user:NAME`."""
+        """A field or a header; with a value, a parameter such as `?max_left_out=1.0` or `?column=user:NAME`.
+
+        Names of columns of several tables are settings of a campaign.
+        """
         if name == "request_id":
             return KEY
+        if isinstance(value, Mapping) and any(isinstance(word, Mapping) for word in value.values()):
+            return f'"{name}": {json.dumps(value)}'
         if isinstance(value, Mapping):
             return "&".join(f"?{name.removesuffix('s')}={key}:{word}" for key, word in value.items())
         return name if value is None else f"?{name}={value}"
@@ -134,6 +141,11 @@ def without(place: str, error: TensorUCBError, words: str = "") -> list[str | Me
     return [part.replace(place, words) if isinstance(part, str) else part for part in error.parts()]
 
 
+def as_parts(parts: Iterable[str | Mention]) -> list[str | dict[str, Any]]:
+    """A message in parts, as JSON."""
+    return [part if isinstance(part, str) else part._asdict() for part in parts]
+
+
 def problem(error: Refusal, request_id: str | None) -> Response:
     """The answer to a request that is refused."""
     title, kind = HTTPStatus(error.status).phrase, f"{_KIND}{error.kind}"
@@ -145,7 +157,7 @@ def problem(error: Refusal, request_id: str | None) -> Response:
         request_id=request_id,
     )
     if any(isinstance(part, Mention) for part in error.detail):
-        content.parts = [part if isinstance(part, str) else part._asdict() for part in error.detail]
+        content.parts = as_parts(error.detail)
     return JSONResponse(
         content.model_dump(exclude_unset=True), error.status, dict(error.headers or {}), media_type=MEDIA
     )

@@ -13,7 +13,7 @@ from tensorucb.campaign import Ask, Campaign, Explanation, Preview, RoundExplana
 from tensorucb.checks import shown
 from tensorucb.errors import UnknownIdError, call
 from tensorucb.files import FORMULA
-from tensorucb.service._bodies import QuestionBody
+from tensorucb.service._bodies import CloseBody, QuestionBody
 from tensorucb.service._documents import Opened, masked_ask, masked_preview, masked_seeds, masked_user
 from tensorucb.service._problems import leads_to, missing, responses
 from tensorucb.service._shared import (
@@ -35,9 +35,10 @@ router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 40
 previews = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413))
 """A preview only reads, so a service that is read-only answers it too."""
 
-Unknown = Annotated[
-    Literal["refuse", "skip"],
-    Query(description="Rows with users or edges that are not in the network: refuse all, or skip and count them."),
+Strict = Annotated[bool, Query(description="Refuse all if a single row cannot be used.")]
+MaxLeftOut = Annotated[
+    float,
+    Query(ge=0, le=1, description="Rows that cannot be used are left out and counted; above this share, refuse all."),
 ]
 Columns = Annotated[
     list[Annotated[str, Query(pattern=".:.", max_length=1000)]],
@@ -62,7 +63,7 @@ def column_names(columns: list[str]) -> dict[str, str] | None:
 async def preview(at: ForOperator, body: QuestionBody) -> Preview:
     """Say who would be chosen and why, or what to expect of a list of users; nothing is opened.
 
-    Asking straight after gives the same users. A hold-out is drawn only when the round is opened.
+    Asking straight after opens this very round, with the same users to contact and to hold out.
     """
     return await at.choose(lambda campaign: masked_preview(campaign.preview(**body.arguments()), at.mask))
 
@@ -155,7 +156,8 @@ async def tell(
     at: ForOperator,
     round: Round,
     request: Request,
-    unknown: Unknown = "refuse",
+    strict: Strict = False,
+    max_left_out: MaxLeftOut = 0.5,
     columns: Columns = [],  # noqa: B006
 ) -> TellReport:
     """Store responses of a round, durably; again, late or in any order.
@@ -165,8 +167,12 @@ async def tell(
     async with received_rows(request) as rows:
 
         def call(campaign: Campaign) -> TellReport:
-            known = round_of(campaign, round).id
-            return campaign.tell(known, rows, unknown=unknown, columns=column_names(columns))
+            options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": column_names(columns)}
+            try:
+                return campaign.tell(round, rows(), **options)
+            except UnknownIdError:
+                round_of(campaign, round)
+                raise
 
         report = await at.tell(call)
     request.app.state.metrics.told(report.accepted)
@@ -177,7 +183,8 @@ async def tell(
 async def tell_log(
     at: ForOperator,
     request: Request,
-    unknown: Unknown = "refuse",
+    strict: Strict = False,
+    max_left_out: MaxLeftOut = 0.5,
     columns: Columns = [],  # noqa: B006
 ) -> TellLogReport:
     """Store the rows of a log that belong to rounds, such as all purchases since yesterday.
@@ -185,15 +192,24 @@ async def tell_log(
     A row belongs to the round in its field round, or to the rounds of its field product in whose window it falls.
     """
     async with received_rows(request) as rows:
-        report = await at.tell(lambda campaign: campaign.tell_log(rows, unknown=unknown, columns=column_names(columns)))
+        options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": column_names(columns)}
+        report = await at.tell(lambda campaign: campaign.tell_log(rows(), **options))
     request.app.state.metrics.told(report.accepted)
     return report
 
 
 @router.post("/rounds/{round}/close", response_model=Ask)
-async def close(at: ForOperator, round: Round) -> Any:
-    """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-    return await at.choose(lambda campaign: masked_ask(campaign.close(round_of(campaign, round).id), at.mask))
+async def close(at: ForOperator, round: Round, body: CloseBody | None = None) -> Any:
+    """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing.
+
+    In the first half of its time, with more than a day left, the answer is 409 unless `early` says that it is meant.
+    """
+    early = body is not None and body.early
+
+    def call(campaign: Campaign) -> Ask:
+        return masked_ask(campaign.close(round_of(campaign, round), early=early), at.mask)
+
+    return await at.choose(call)
 
 
 @router.post("/rounds/{round}/cancel", response_model=Ask)

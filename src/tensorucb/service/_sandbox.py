@@ -13,7 +13,8 @@ from typing import Self
 import numpy as np
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign import Ask, Campaign, create_campaign
+from tensorucb.campaign import Ask, Campaign, CampaignData, create_campaign
+from tensorucb.campaign._segments import UserColumns
 from tensorucb.data import Sandbox, make_sandbox
 from tensorucb.diffusion import direct_spread, observe
 from tensorucb.errors import TensorUCBError
@@ -26,6 +27,10 @@ NAME = "sandbox"
 _USERS, _EDGES, _PRODUCTS = 1_000, 12_000, 40
 _K, _HOLDOUT, _WINDOW, _DAY = 10, 0.2, "1d", 86_400.0
 _STRATEGIES: dict[int | str, float] = {"email": 0.1, "letter": 1.0, "call": 3.0}  # and what each costs
+_OFFERS: dict[int | str, str] = {"email": "E-mail", "letter": "Letter by post", "call": "Phone call"}
+_GIVEN = ("Ada", "Ben", "Chloe", "Dimitri", "Eleni", "Fatima", "Goran", "Hana", "Ines", "Kwame", "Mei", "Olga")
+_FAMILY = ("Andersen", "Becker", "Costa", "Dubois", "Evans", "Garcia", "Haddad", "Ito", "Kowalski", "Moreau", "Novak")
+_COUNTRIES = ("Germany", "France", "Spain", "Portugal", "Poland")
 _BY_THEMSELVES = 0.005  # chance that a follower acts without having been influenced
 _PAST = 12  # rounds that are there from the beginning, one per day
 _PARTS = 4  # in which the responses of a round come
@@ -78,7 +83,7 @@ class Truth:
 class Player:
     """Plays the campaign ``sandbox`` in a thread: opens a round every ``pace`` seconds, tells responses, closes it."""
 
-    def __init__(self, storage: str, *, seed: int = 0, pace: float = PACE) -> None:
+    def __init__(self, storage: str, *, name: str = NAME, seed: int = 0, pace: float = PACE) -> None:
         sandbox = make_sandbox(_USERS, _EDGES, _PRODUCTS, n_topics=8, n_strategies=len(_STRATEGIES), rng=seed)
         self._rng = np.random.default_rng([seed, 1])
         self._truth = Truth(sandbox, self._rng)
@@ -87,7 +92,7 @@ class Player:
         self._regret: list[RoundRegret] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._play, name="sandbox", daemon=True)
-        self.campaign = _created(storage, sandbox, seed, self._clock)
+        self.campaign = _created(storage, name, sandbox, seed, self._clock)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -119,7 +124,7 @@ class Player:
             product = str(self._rng.choice(self._names))
             ask = self.campaign.ask(product, _K, strategies="all", holdout=_HOLDOUT)
             self._regret.append(self._truth.regret(ask))
-            write_regret(self.campaign.store, NAME, self._regret)
+            write_regret(self.campaign.store, self.campaign.name, self._regret)
             for users in np.array_split(np.array(self._truth.responders(ask)), _PARTS):
                 if self._stop.wait(pause):
                     return
@@ -132,20 +137,35 @@ class Player:
             self._stop.wait(self._pace)
 
 
-def _created(storage: str, sandbox: Sandbox, seed: int, clock: Callable[[], float]) -> Campaign:
-    return create_campaign(
-        NAME,
+def _created(storage: str, name: str, sandbox: Sandbox, seed: int, clock: Callable[[], float]) -> Campaign:
+    data = CampaignData(
         graph=sandbox.graph,
         users=sandbox.users,
         products=dict(zip(sandbox.names, sandbox.products.tolist(), strict=True)),
         strategies=dict(zip(_STRATEGIES, sandbox.strategies.tolist(), strict=True)),
         strategy_costs=_STRATEGIES,
+        names={"strategies": _OFFERS},
+        user_columns=_invented(sandbox.graph.n_nodes, seed),
+    )
+    return create_campaign(
+        name,
+        data=data,
         window=_WINDOW,
         ask={"k": _K},
         seed=seed,
         storage=storage,
         clock=clock,
     )
+
+
+def _invented(count: int, seed: int) -> UserColumns | None:
+    """Names, countries and ages that say nothing about who responds: a split should show no more than chance does."""
+    import polars as pl
+
+    rng = np.random.default_rng([seed, 2])
+    names = [f"{_GIVEN[i]} {_FAMILY[j]}" for i, j in rng.integers(0, (len(_GIVEN), len(_FAMILY)), (count, 2)).tolist()]
+    columns = {"country": rng.choice(_COUNTRIES, count), "age": rng.integers(18, 80, count)}
+    return UserColumns.of(count, pl.Series(names), [pl.Series(name, values) for name, values in columns.items()])
 
 
 def serve_sandbox(port: int, seed: int, started: Callable[[str], object]) -> None:

@@ -13,8 +13,9 @@ from fastapi import Depends, Header, Path, Query, Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
-from tensorucb.campaign import Campaign
+from tensorucb.campaign import Campaign, CampaignProgress
 from tensorucb.campaign._catalogue import by_text
+from tensorucb.campaign._segments import UserColumns
 from tensorucb.errors import InputError, argument, call
 from tensorucb.service._auth import Mask, demand, mask_for
 from tensorucb.service._open import OpenCampaigns
@@ -29,7 +30,7 @@ Name = Annotated[str, Path(description="The campaign's name.", max_length=100, e
 Round = Annotated[str, Path(description="The round: its id or its number.", max_length=200, examples=["1"])]
 Limit = Annotated[int, Query(ge=1, le=500, description="The most entries of a page.")]
 After = Annotated[str | None, Query(description="Where the page begins: `next` of the page before.", max_length=400)]
-Search = Annotated[str, Query(description="Only ids that begin with this.", max_length=1000)]
+Search = Annotated[str, Query(description="Only ids that begin with this, and names that hold it.", max_length=1000)]
 
 
 def _campaigns(request: Request) -> OpenCampaigns:
@@ -86,6 +87,20 @@ class At:
         return self.campaigns.kept(
             "pseudonyms", self.name, tag, lambda: np.array([self.mask(user) for user in ids.tolist()], dtype=np.bytes_)
         )
+
+    def named(self, campaign: Campaign) -> UserColumns | None:
+        """What users are called, by row; None if that is not known, or nothing for this caller."""
+        if not self.who.may("operate"):
+            return None
+        with campaign._handle.read() as view:
+            return view.user_columns
+
+    def names_of(self, campaign: Campaign, users: Sequence[Any]) -> list[str | None] | None:
+        """What these users are called; None if no names are known, or none for this caller."""
+        columns = self.named(campaign)
+        if columns is None or not columns.names.size:
+            return None
+        return [columns.name(row) for row in campaign.graph.rows(list(users)).tolist()] if len(users) else []
 
     def read(self, call: Callable[[Campaign], T], *, chooses: bool = False) -> Awaitable[T]:
         """Run a call that only reads: all of it in one session."""
@@ -166,13 +181,52 @@ def product_named(campaign: Campaign, text: str | None) -> int | str | None:
     return None if text is None else by_text(campaign.products()).get(text, text)
 
 
+def _only(what: str) -> Any:
+    return Query(description=f"Only rounds {what}.", max_length=1000)
+
+
+class Selected:
+    """Which rounds are counted, as the query of a request says."""
+
+    def __init__(
+        self,
+        product: Annotated[str | None, _only("for this product")] = None,
+        strategy: Annotated[str | None, _only("with this strategy")] = None,
+        since: Annotated[str | None, _only("that were opened from this moment on, such as 2026-11-17")] = None,
+        until: Annotated[str | None, _only("that were opened before this moment")] = None,
+        segment: Annotated[
+            str | None, Query(description="Split by this column of the table of users.", max_length=1000)
+        ] = None,
+    ) -> None:
+        self.product = product
+        self.strategy = strategy
+        self.since = since
+        self.until = until
+        self.segment = segment
+
+    def progress(self, campaign: Campaign) -> CampaignProgress:
+        """How the campaign is going, by these rounds."""
+        strategies = by_text(campaign.strategies())
+        return campaign.progress(
+            product=product_named(campaign, self.product),
+            strategy=None if self.strategy is None else strategies.get(self.strategy, self.strategy),
+            since=self.since,
+            until=self.until,
+            segment=self.segment,
+        )
+
+
+OfRounds = Annotated[Selected, Depends(Selected)]
+
+
 def users_beginning(campaign: Campaign, text: str, at: At) -> Sequence[int]:
-    """Rows of the users whose ids, as the caller sees them, begin with a text."""
-    names = at.pseudonyms(campaign)
-    if names is None:
-        return [row for row, user in enumerate(campaign.graph.ids.tolist()) if str(user).startswith(text)]
+    """Rows of the users whose ids, as the caller sees them, begin with a text, then of those whose names hold it."""
+    pseudonyms, columns = at.pseudonyms(campaign), at.named(campaign)
+    if pseudonyms is None:
+        found = [row for row, user in enumerate(campaign.graph.ids.tolist()) if str(user).startswith(text)]
+        return list(dict.fromkeys([*found, *([] if columns is None else columns.rows_named(text))]))
     wanted = text.encode("utf-8", "replace")
-    found: list[int] = np.flatnonzero(names.astype(f"S{len(wanted)}") == wanted).tolist()
+    found = np.flatnonzero(pseudonyms.astype(f"S{len(wanted)}") == wanted).tolist()
     return found
 
 

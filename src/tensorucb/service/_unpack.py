@@ -20,8 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tensorucb._delimited import between_fields
 from tensorucb.errors import FileFormatError
-from tensorucb.tables import between_fields, read_table
+from tensorucb.tables import read_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,10 +74,10 @@ def unpack(path: Path) -> Path:
         _check_text(path)
         # What is wrong with its rows is said by those who read it for good, and some of them are lenient.
         with suppress(FileFormatError):
-            _check_growth(read_table(path), size)
+            _check_growth(read_file(path), size)
         return path
     if path.suffix == ".parquet":
-        frame = read_table(path, most_rows=MOST_ROWS + 1)
+        frame = read_file(path, most_rows=MOST_ROWS + 1)
         _check_growth(frame, size)
     else:
         frame = json_table(path)

@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +89,6 @@ class Uploads:
         """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
-
-    async def rows(self, path: Path) -> Path | pl.DataFrame:
-        """The rows of a file: a table if that is quicker."""
-        if path.suffix in (".json", ".ndjson") and path.stat().st_size <= _SMALL:
-            with _refusing(path):
-                return await anyio.to_thread.run_sync(json_table, path)
-        return await self.unpacked(path)
 
     async def unpacked(self, path: Path) -> Path:
         """A file that the service may read; what is wrong or too large is refused."""
@@ -187,10 +181,25 @@ async def _received(request: Request) -> AsyncIterator[Path]:
 
 
 @asynccontextmanager
-async def received_rows(request: Request) -> AsyncIterator[Path | pl.DataFrame]:
-    """The rows of a request as `Campaign.tell` takes them."""
+async def received_rows(request: Request) -> AsyncIterator[Callable[[], Path | pl.DataFrame]]:
+    """The rows of a request as `Campaign.tell` takes them; to be called in the thread that tells them."""
+    form, length = form_of(request), request.headers.get("content-length", "")
+    if form in ("application/json", "application/x-ndjson") and length.isdecimal() and int(length) <= _SMALL:
+        yield partial(_small_rows, request.app.state.uploads, FORMS[form], await request.body())
+        return
     async with _received(request) as path:
-        yield await request.app.state.uploads.rows(path)
+        rows = await request.app.state.uploads.unpacked(path)
+        yield lambda: rows
+
+
+def _small_rows(uploads: Uploads, suffix: str, content: bytes) -> pl.DataFrame:
+    """The rows of a short JSON text."""
+    with tempfile.NamedTemporaryFile(dir=uploads.folder, suffix=suffix) as file:
+        file.write(content)
+        file.flush()
+        path = Path(file.name)
+        with _refusing(path):
+            return json_table(path)
 
 
 @asynccontextmanager

@@ -18,11 +18,13 @@ class Backend(Protocol):
     """One kind of database at one address.
 
     ``url`` opens the store again, with the password where there is one: not to be shown; ``shown`` is the same for
-    messages. Connections of a ``read_only`` one cannot write.
+    messages. ``tables`` is the query for the names of the tables in a store's way. Connections of a ``read_only`` one
+    cannot write.
     """
 
     url: str
     shown: str
+    tables: str
     timeout: float
     read_only: bool
 
@@ -34,9 +36,6 @@ class Backend(Protocol):
 
     def prepare(self, connection: sa.Connection) -> None:
         """Settings which the database keeps and which cannot be made inside a transaction."""
-
-    def version(self, connection: sa.Connection) -> str | None:
-        """The schema found there; None if there is none yet."""
 
     def begin_write(self, connection: sa.Connection) -> None:
         """Begin a transaction that no other writer of the store can join; waits for its turn."""

@@ -3,8 +3,9 @@
 Each group of rows that is read together has one line in the table of checksums: how many rows it holds, and the sum of
 their hashes. A sum does not depend on the order, so that rows can be added and removed without reading the others, and
 it finds a row that is lost as well as one that has changed. Groups are the campaigns, the tokens and the secret of a
-store, and the logins that were ended; the users of a campaign, and the names of its blobs (their content is sealed by
-whoever made it); each event and each round; and the responses and the node events of each round.
+store, and the logins that were ended; the users of a campaign, what they said about being contacted, and the names of
+its blobs (their content is sealed by whoever made it); each event, each round and its explanation; and a round's
+batches of responses, and its event ids.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import I64
 from tensorucb.errors import FileFormatError
-from tensorucb.store._protocol import EdgeResponses, NodeEvents
+from tensorucb.store._protocol import damage
 from tensorucb.store._tables import checksum as table
-from tensorucb.store._values import damage
 
 Hashes = NDArray[np.uint64] | list[int]
 
@@ -54,8 +54,10 @@ _WORDS = {
     "user": "the users of campaign {campaign}",
     "event": "event {number} of campaign {campaign}",
     "round": "round {number} of campaign {campaign}",
-    "edge": "the responses to round {number} of campaign {campaign}",
-    "node": "the node events of round {number} of campaign {campaign}",
+    "explanation": "the explanation of round {number} of campaign {campaign}",
+    "response": "the responses to round {number} of campaign {campaign}",
+    "event_id": "the event ids of round {number} of campaign {campaign}",
+    "preference": "the opt-outs of campaign {campaign}",
 }
 
 
@@ -84,18 +86,9 @@ def _field(value: Any) -> str:
         return "none"
     if isinstance(value, float):
         return f"float {float(value) + 0.0!r}"
+    if isinstance(value, bytes):
+        return f"bytes {zlib.crc32(value)}"
     return f"int {value}" if isinstance(value, int | np.integer) else f"{type(value).__name__} {value}"
-
-
-def edge_hashes(rows: EdgeResponses, seqs: I64) -> NDArray[np.uint64]:
-    """A hash for each response; ``seqs`` are the events that brought them."""
-    numbers = _integers(rows.sources), _integers(rows.targets), _floats(rows.outcomes), _floats(rows.times)
-    return _hashes(*numbers, _texts(rows.event_ids), _integers(seqs))
-
-
-def node_hashes(rows: NodeEvents, seqs: I64) -> NDArray[np.uint64]:
-    """The same for each node event."""
-    return _hashes(_integers(rows.users), _floats(rows.times), _texts(rows.event_ids), _integers(seqs))
 
 
 def user_hashes(rows: I64, ids: Sequence[int | str]) -> NDArray[np.uint64]:
@@ -116,12 +109,6 @@ def _hashes(*columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _integers(column: NDArray[Any]) -> NDArray[np.uint64]:
     return np.ascontiguousarray(column, dtype=np.int64).view(np.uint64)
-
-
-def _floats(column: NDArray[Any]) -> NDArray[np.uint64]:
-    values = np.asarray(column, dtype=np.float64) + 0.0
-    values[np.isnan(values)] = np.nan  # one of the many bit patterns of NaN
-    return values.view(np.uint64)
 
 
 def _texts(texts: Iterable[str | None]) -> NDArray[np.uint64]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_store(url: str, *, create: bool = True, read_only: bool = False, timeout: float = 60.0) -> SQLStore:
-    """Open the store at ``url``, creating or upgrading its tables where needed.
+    """Open the store at ``url``; the tables of a new one are made, and one of another layout is refused.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def open_store(url: str, *, create: bool = True, read_only: bool = False, timeou
     create
         Whether a SQLite file that does not exist is made; if not, it is a :class:`~tensorucb.errors.StoreError`.
     read_only
-        Open it with connections that cannot write, whatever is asked of them. Its tables must be up to date.
+        Open it with connections that cannot write, whatever is asked of them. Its tables must be there.
     timeout
         Seconds that a writer waits for its turn before it gives up; a PostgreSQL server that does not answer a
         statement for two seconds more than that is given up too.

@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql
 from tensorucb.errors import InputError, Mention, StoreError, TensorUCBError
 from tensorucb.store._address import said
 from tensorucb.store._backend import HELD, Backend
-from tensorucb.store._tables import VERSION_TABLE, metadata
+from tensorucb.store._tables import metadata
 
 # The store's number among the advisory locks of a database; the second half is the schema that holds the tables.
 _LOCK = 0x74756362
@@ -65,7 +65,9 @@ class _Connection(psycopg.Connection[Any]):
 
 
 class PostgresBackend(Backend):
-    """A PostgreSQL database, which looks after its indexes itself."""
+    """A PostgreSQL database, which looks after its indexes itself, and may hold tables of other programs."""
+
+    tables = "SELECT relname FROM pg_class WHERE left(relname, 10) = 'tensorucb_' AND pg_table_is_visible(oid)"
 
     def __init__(self, url: str, timeout: float, read_only: bool = False) -> None:
         super().__init__(url, timeout, read_only)
@@ -90,15 +92,6 @@ class PostgresBackend(Backend):
 
     def prepare(self, connection: sa.Connection) -> None:
         """Nothing to do: every setting goes with its transaction."""
-
-    def version(self, connection: sa.Connection) -> str | None:
-        """The schema, looked for along the connection's search path."""
-        # Alone, to_regclass answers from a cache that may not know what was committed while we waited for our turn;
-        # a query of a table brings the cache up to date.
-        found = connection.exec_driver_sql(f"SELECT oid FROM pg_class WHERE oid = to_regclass('{VERSION_TABLE}')")
-        if found.scalar() is None:
-            return None
-        return connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
 
     def begin_write(self, connection: sa.Connection) -> None:
         """A transaction that reads what was committed before its turn came, and is on disk when it ends."""

@@ -1,9 +1,9 @@
-"""The store on a SQL database, its schema brought up to date when it is opened, and the store of one process."""
+"""The store on a SQL database, its tables made when it is first opened, and the store of one process."""
 
 from __future__ import annotations
 
 import os
-import re
+import secrets
 import shutil
 import tempfile
 import threading
@@ -18,17 +18,15 @@ import sqlalchemy as sa
 
 from tensorucb.checks import check_number, check_text
 from tensorucb.errors import FileFormatError, StateError, StoreError
+from tensorucb.store import _tables as tables
 from tensorucb.store._address import masked
 from tensorucb.store._backend import Backend
+from tensorucb.store._protocol import damage_named
 from tensorucb.store._session import Session
 from tensorucb.store._sqlite import SQLiteBackend
-from tensorucb.store._tables import SCHEMA
-from tensorucb.store._values import damage_named
 
 # Connections inherited through a fork: closing them here would disturb the parent's, so they are kept and never used.
 _inherited: list[sa.Engine] = []
-# Alembic keeps the migration under way in a module's globals.
-_one_at_a_time = threading.Lock()
 _living: weakref.WeakValueDictionary[str, MemoryStore] = weakref.WeakValueDictionary()
 
 
@@ -55,7 +53,7 @@ class SQLStore:
         self._begin_process()
         try:
             with self._clear_errors(), damage_named(backend.shown):
-                bring_up_to_date(backend, self._engine)
+                make_tables(backend, self._engine)
         except BaseException:
             self.close()
             raise
@@ -161,11 +159,12 @@ class SQLStore:
             raise clear from None
 
 
-def bring_up_to_date(backend: Backend, engine: sa.Engine) -> None:
-    """Create or upgrade the tables; a schema that is current costs one query."""
+def make_tables(backend: Backend, engine: sa.Engine) -> None:
+    """Make the tables of a new store, and its secret; where they are there already, this costs two queries."""
     with engine.connect() as connection:
+        made = _is_made(backend, connection)  # a file of another program is left as it is
         backend.prepare(connection)
-        if _is_current(backend, connection):
+        if made:
             return
         connection.rollback()
         if backend.read_only:
@@ -173,34 +172,32 @@ def bring_up_to_date(backend: Backend, engine: sa.Engine) -> None:
                 f"{backend.shown} has no tables yet, and a read-only connection can make none; open it once to "
                 "be changed."
             )
-        with _one_at_a_time:
-            backend.begin_write(connection)
-            if not _is_current(backend, connection):  # another process may have been quicker
-                _upgrade(connection)
-            connection.commit()
+        backend.begin_write(connection)
+        if not _is_made(backend, connection):  # another process may have been quicker
+            tables.metadata.create_all(connection, checkfirst=False)
+            connection.execute(sa.insert(tables.layout).values(mark=tables.LAYOUT))
+            session = Session(backend, connection, writable=True)
+            session.put_secret(secrets.token_bytes(32))
+            session.end()
+        connection.commit()
 
 
-def _is_current(backend: Backend, connection: sa.Connection) -> bool:
-    found = backend.version(connection)
-    if found is not None and not (re.fullmatch(r"[0-9]{4}", found) and found > "0000"):
-        raise FileFormatError(f"{backend.shown} is damaged: its schema is called {found!r}. Use another copy.")
-    if found is not None and found > SCHEMA:
-        raise StoreError(
-            f"{backend.shown} was written by a newer release of tensorucb (schema {found}, this release knows "
-            f"{SCHEMA}); upgrade tensorucb to open it."
+def _is_made(backend: Backend, connection: sa.Connection) -> bool:
+    """Whether the tables of this layout are there; an error if there are others."""
+    present = set(connection.exec_driver_sql(backend.tables).scalars())
+    if present and not any(name.startswith("tensorucb_") for name in present):
+        raise FileFormatError(
+            f"{backend.shown} is a database of another program (it holds {min(present)!r}); use another one."
         )
-    return found == SCHEMA
-
-
-def _upgrade(connection: sa.Connection) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    mark = None
+    if tables.layout.name in present:
+        mark = connection.execute(sa.select(tables.layout)).scalar()
+    if present and mark != tables.LAYOUT:
+        raise StoreError(
+            f"{backend.shown} was made by another version of tensorucb (its layout is {mark or 'older'}, this version "
+            f"reads {tables.LAYOUT}); open it with the version that made it, or use a new one."
+        )
+    return bool(present)
 
 
 class MemoryStore(SQLStore):
@@ -226,7 +223,7 @@ class MemoryStore(SQLStore):
         backend = SQLiteBackend(Path(directory) / "store.db", timeout)
         backend.url = f"memory://{name}"
         backend.shown = masked(backend.url)
-        backend.synchronous = "OFF"  # the file need not survive the process, so that no commit waits for the disk
+        backend.durable = False  # the file need not survive the process, so that no commit waits for the disk
         super().__init__(backend)
         _living[name] = self
 

@@ -1,4 +1,4 @@
-"""SQLite: one file, write-ahead log, every commit on disk before it is acknowledged."""
+"""SQLite: one file, write-ahead log, every commit on disk before anybody sees it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from tensorucb.errors import FileFormatError, InputError, Mention, StoreError, TensorUCBError
 from tensorucb.store._address import shown_path
 from tensorucb.store._backend import HELD, Backend
-from tensorucb.store._tables import VERSION_TABLE
+from tensorucb.store._tables import layout
 
 FileId = tuple[int, int] | None
 """Device and inode of a file, which tell it from another at the same path; None where there is none."""
@@ -26,11 +26,14 @@ FileId = tuple[int, int] | None
 class SQLiteBackend(Backend):
     """A SQLite file at an absolute path."""
 
-    synchronous = "FULL"
+    tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    durable = True
 
     def __init__(self, path: Path, timeout: float, read_only: bool = False) -> None:
         super().__init__(f"sqlite:///{path}", timeout, read_only)
         self.path = path
+        self._log = f"{os.path.realpath(path)}-wal"
+        self._index = f"{os.path.realpath(path)}-shm"
         self._file: FileId = None
         self._beside_open: dict[Any, list[FileId]] = {}
 
@@ -53,7 +56,9 @@ class SQLiteBackend(Backend):
             address, uri=True, timeout=self.timeout, isolation_level=None, check_same_thread=False
         )
         try:
-            connection.execute(f"PRAGMA synchronous={self.synchronous}")
+            # FULL: the log is on the disk before a commit can be read. With NORMAL and a flush of our own, others would
+            # answer from a commit that a failed flush has lost.
+            connection.execute(f"PRAGMA synchronous={'FULL' if self.durable else 'OFF'}")
             connection.execute("PRAGMA secure_delete=ON")
             self._check_files()
         except BaseException:
@@ -76,17 +81,13 @@ class SQLiteBackend(Backend):
                 f"{self.shown} was deleted or replaced while it was in use; what is written now would be "
                 "lost. Put the file back, or end this process and start it again with the file that is there."
             )
-        beside = [_file_id(self._beside("-wal")), _file_id(self._beside("-shm"))]
+        beside = [_file_id(self._log), _file_id(self._index)]
         if any(known != beside for known in list(self._beside_open.values())):
             raise StoreError(
                 f"a file beside {self.shown} (-wal or -shm) was deleted or replaced while it was in use; "
                 "what is written now would be lost. End all processes that use the store, and start them again."
             )
         return beside
-
-    def _beside(self, suffix: str) -> Path:
-        """A file that SQLite keeps beside the store; where the path is a link, beside the file that it leads to."""
-        return Path(os.path.realpath(self.path) + suffix)
 
     def _options(self) -> str:
         """How to open the file.
@@ -96,19 +97,17 @@ class SQLiteBackend(Backend):
         """
         if os.access(self.path.parent, os.W_OK) or not self.path.exists():
             return "?mode=ro" if self.read_only else ""
-        return "?mode=ro" if self._beside("-wal").exists() else "?mode=ro&immutable=1"
+        return "?mode=ro" if os.path.exists(self._log) else "?mode=ro&immutable=1"
 
     def prepare(self, connection: sa.Connection) -> None:
         """Switch a new file to the write-ahead log."""
         # SQLite fills a page that was cut with zeros, and takes less than a page for an empty file to write over.
-        log = self._beside("-wal")
-        if self.path.stat().st_size % 512 and not (log.exists() and log.stat().st_size):
+        if self.path.stat().st_size % 512 and not (os.path.exists(self._log) and os.path.getsize(self._log)):
             raise FileFormatError(f"{shown_path(self.path)} is damaged or not a tensorucb store; use another file.")
         if "mode=ro" in self._options():
             return
         if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal":
             return
-        self.version(connection)  # a file of another program is left as it is
         deadline = time.monotonic() + self.timeout
         while True:
             try:
@@ -119,18 +118,6 @@ class SQLiteBackend(Backend):
                 if _name(error.orig) != "SQLITE_BUSY" or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-
-    def version(self, connection: sa.Connection) -> str | None:
-        """The schema; a file with tables but without a schema is another program's."""
-        tables = set(connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars())
-        if VERSION_TABLE in tables:
-            return connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
-        if tables:
-            raise FileFormatError(
-                f"{shown_path(self.path)} is a SQLite file of another program (it holds {min(tables)!r}); "
-                "use another file."
-            )
-        return None
 
     def begin_write(self, connection: sa.Connection) -> None:
         """``BEGIN IMMEDIATE``: one that reads first and writes later fails whenever another writer came between."""
@@ -154,7 +141,7 @@ class SQLiteBackend(Backend):
 
     def begin_read(self, connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN")  # its moment is its first read: made at once
-        connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").all()
+        connection.exec_driver_sql(f"SELECT mark FROM {layout.name}").all()
         self.check_in_place(connection)
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
@@ -220,9 +207,9 @@ class SQLiteBackend(Backend):
         return StoreError(f"{where} failed", said, "; nothing was written.")
 
 
-def _file_id(path: Path) -> FileId:
+def _file_id(path: str | Path) -> FileId:
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -1,8 +1,8 @@
 """The schema: every table with its columns, keys and indexes, for SQLite and PostgreSQL alike.
 
-Queries name these tables, and the first of the ``migrations`` creates them. Responses are clustered by (campaign,
-round), the way they are read. There are no foreign keys, which would be checked again for each of a million responses;
-the session checks the campaign once and removes its rows with it.
+Queries name these tables. Responses are kept in batches, as they came: a row for each would take ten times the space.
+There are no foreign keys, which would be checked again for each of a million users; the session checks the campaign
+once and removes its rows with it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA = "0001"
-"""The newest revision under ``migrations/versions``; revisions are numbered, so that a newer schema is recognised."""
-
-VERSION_TABLE = "tensorucb_schema"
+LAYOUT = "2026-11-18"
+"""The mark of these tables and of how `_protocol` packs batches. Whoever changes either gives another mark: a store
+that has another one is refused when it is opened."""
 
 metadata = sa.MetaData()
 
@@ -100,30 +99,46 @@ round_ = _table(
     # Rounds that are due, over all campaigns.
     sa.Index("tensorucb_round_status", "status", "deadline", "campaign"),
 )
-edge_response = _table(
-    "edge_response",
+# Why users were chosen in a round; sealed by whoever made it, as blobs are.
+explanation = _table(
+    "explanation",
     _integer("campaign"),
     _integer("round"),
-    _integer("source"),
-    _integer("target"),
-    _real("outcome"),
-    _real("time", optional=True),
-    _text("event_id", optional=True),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("campaign", "round"),
+)
+# What a round was told: a row per batch, whose columns of numbers are packed (`_protocol`). They name nobody.
+response = _table(
+    "response",
+    _integer("campaign"),
+    _integer("round"),
     _integer("seq"),
-    sa.PrimaryKeyConstraint("campaign", "round", "source", "target"),
-    _once("edge_response_event", "event_id"),
+    _text("kind"),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("campaign", "round", "seq", "kind"),
+)
+# The callers' own names of responses: where each stands in its batch.
+event_id = _table(
+    "event_id",
+    _integer("campaign"),
+    _text("name"),
+    _integer("round"),
+    _integer("seq"),
+    _text("kind"),
+    _integer("place"),
+    sa.PrimaryKeyConstraint("campaign", "name"),
+    sa.Index("tensorucb_event_id_round", "campaign", "round"),
     sqlite_with_rowid=False,
 )
-node_event = _table(
-    "node_event",
+# What a person said about being contacted; campaign 0 is for all campaigns. A person is a keyed hash of the id.
+preference = _table(
+    "preference",
     _integer("campaign"),
-    _integer("round"),
-    _integer("user_row"),
-    _real("time", optional=True),
-    _text("event_id", optional=True),
-    _integer("seq"),
-    sa.Index("tensorucb_node_event_round", "campaign", "round", "user_row", "time"),
-    _once("node_event_event", "event_id"),
+    _integer("person"),
+    _text("answer"),
+    _real("since"),
+    sa.PrimaryKeyConstraint("campaign", "person"),
+    sqlite_with_rowid=False,
 )
 # How many rows there are in a group that is read together, and the sum of their hashes; `_checksum` says why.
 checksum = _table(
@@ -145,8 +160,9 @@ token = _table(
     sa.PrimaryKeyConstraint("name"),
 )
 secret = _table("secret", _text("name"), _text("value"), sa.PrimaryKeyConstraint("name"))
+layout = _table("layout", _text("mark"), sa.PrimaryKeyConstraint("mark"))
 # Logins that somebody has ended before their time.
 logout = _table("logout", _text("login"), _real("ends"), sa.PrimaryKeyConstraint("login"))
 
-OWNED = (checksum, blob, user, event, round_, edge_response, node_event)
+OWNED = (checksum, blob, user, event, round_, explanation, response, event_id, preference)
 """The tables whose rows belong to a campaign."""

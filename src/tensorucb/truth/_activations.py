@@ -14,6 +14,7 @@ from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.moments import Duration, check_times, duration
 from tensorucb.threads import map_chunks, thread_count
+from tensorucb.truth import _kernels
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,6 @@ def activations(
     >>> activations(Graph.from_edges([0, 0], [1, 2]), users=[0, 1], items=[0, 0], times=[5, 7]).successes.tolist()
     [True, False]
     """
-    from tensorucb.truth import _kernels
-
     check_graph(graph)
     limit = np.inf if window is None else duration("window", window)
     hint = "Use graph.rows(ids), and leave out users who are not in the graph."
@@ -97,7 +96,9 @@ def activations(
         raise InputError("the action log is empty; an edge without trials teaches nothing.")
     # Each user's first action on each item, sorted by user, then item.
     order = np.lexsort((when, item, rows))
-    rows, item, when = rows[order], item[order], when[order]
+    rows = rows[order]
+    item = item[order]
+    when = when[order]
     first = np.ones(rows.size, dtype=bool)
     first[1:] = (rows[1:] != rows[:-1]) | (item[1:] != item[:-1])
     log = (graph.sources, graph.targets, offsets_of(rows[first], graph.n_nodes), item[first], when[first])
@@ -107,12 +108,12 @@ def activations(
     counts = np.empty(graph.n_edges, dtype=np.int64)
     map_chunks(lambda a, b: _kernels.count_trials(*log, a, b, counts), bounds, workers)
     place = np.concatenate([[0], np.cumsum(counts)])
-    found = Activations(
+    trials = Activations(
         items=np.empty(place[-1], dtype=np.int64),
         edges=np.empty(place[-1], dtype=np.int64),
         successes=np.empty(place[-1], dtype=np.bool_),
         exposures=int((np.diff(log[2]) * graph.out_degree).sum()),
     )
-    out = (found.items, found.edges, found.successes)
+    out = (trials.items, trials.edges, trials.successes)
     map_chunks(lambda a, b: _kernels.list_trials(*log, limit, place, a, b, *out), bounds, workers)
-    return found
+    return trials

@@ -14,6 +14,7 @@ import numpy as np
 from tensorucb.arrays import F64
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import frozen
+from tensorucb.truth import _kernels
 from tensorucb.truth._activations import Activations, even_bounds, offsets_of
 from tensorucb.work import Engine, map_pieces
 
@@ -25,14 +26,16 @@ class EM:
     """Trials in the order of `Graph.in_edges`, as the pieces of an iteration share them."""
 
     def __init__(
-        self, graph: Graph, found: Activations, shares: F64, prior: list[float], threads: int, engine: Engine | None
+        self, graph: Graph, trials: Activations, shares: F64, prior: list[float], threads: int, engine: Engine | None
     ) -> None:
         n, m = graph.n_nodes, graph.n_edges
         # Where each edge is in the order of targets.
         self.place = np.empty(m, dtype=np.int64)
         self.place[graph.in_edges] = np.arange(m)
-        order = np.argsort(self.place[found.edges], kind="stable")
-        edge, item, hit = self.place[found.edges][order], found.items[order], found.successes[order]
+        order = np.argsort(self.place[trials.edges], kind="stable")
+        edge = self.place[trials.edges][order]
+        item = trials.items[order]
+        hit = trials.successes[order]
         failed, fired = (
             (offsets_of(edge[part], m), item[part].astype(np.int32), np.bincount(edge[part], minlength=m))
             for part in (~hit, hit)
@@ -50,7 +53,9 @@ class EM:
         self._groups = np.argsort(cause[new], kind="stable")
         arrays = (graph.in_offsets, *failed[:2], *fired[:2], starts, members, first, shares)
         self._shared = (*(frozen(array) for array in arrays), *prior)
-        self._engine, self._threads, self._bounds = engine, threads, even_bounds(n, threads)
+        self._engine = engine
+        self._threads = threads
+        self._bounds = even_bounds(n, threads)
 
     def iterate(self, p: F64) -> tuple[tuple[float, float], F64]:
         """The log-likelihood and the log-prior at ``p``, and the next ``p``; both in the order of targets."""
@@ -62,8 +67,6 @@ class EM:
 
 def step(shared: tuple[Any, ...], start: int, stop: int) -> tuple[F64, F64, F64, F64]:
     """One iteration for targets ``start .. stop``: fit and log-prior of edges, fit of groups, the next ``p``."""
-    from tensorucb.truth import _kernels
-
     in_offsets, fail_off, fail_item, hit_off, hit_item, starts, members, first, shares, more, less, p = shared
     a, b = int(in_offsets[start]), int(in_offsets[stop])
     failed, fired = slice(fail_off[a], fail_off[b]), slice(hit_off[a], hit_off[b])
@@ -73,7 +76,9 @@ def step(shared: tuple[Any, ...], start: int, stop: int) -> tuple[F64, F64, F64,
     hits = (hit_off[a : b + 1] - fired.start, hit_item[fired])
     # The kernels' glossary says what these are.
     q, r, s = np.empty((3, member.size))
-    v, fit, penalty = np.empty((b - a, p.shape[1])), np.empty(b - a), np.empty(b - a)
+    v = np.empty((b - a, p.shape[1]))
+    fit = np.empty(b - a)
+    penalty = np.empty(b - a)
     group_fit, following = np.empty(groups.size - 1), p[a:b].copy()
     _kernels.expect_edges(*fails, *hits, shares, following, more, less, 0, b - a, q, v, fit, penalty)
     _kernels.expect_groups(groups - groups[0], member, q, 0, group_fit.size, r, s, group_fit)

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
-from tensorucb._kernels import KERNEL
+from tensorucb._kernels import kernel
 
 _TINY = 1e-250
 
 
-@numba.njit(**KERNEL)
+@kernel
 def count_trials(src, dst, off, item, when, start, stop, out):  # type: ignore[no-untyped-def]
     """Number of trials of edges ``start..stop - 1``: a merge of the two users' actions, sorted by item."""
     for e in range(start, stop):
@@ -32,7 +31,7 @@ def count_trials(src, dst, off, item, when, start, stop, out):  # type: ignore[n
         out[e] = count
 
 
-@numba.njit(**KERNEL)
+@kernel
 def list_trials(  # type: ignore[no-untyped-def]
     src, dst, off, item, when, window, place, start, stop, out_item, out_edge, out_success
 ):
@@ -52,7 +51,7 @@ def list_trials(  # type: ignore[no-untyped-def]
             t += 1
 
 
-@numba.njit(**KERNEL)
+@kernel
 def expect_edges(  # type: ignore[no-untyped-def]
     fail_off, fail_item, hit_off, hit_item, gamma, p, more, less, start, stop, q, V, fit, penalty
 ):
@@ -90,7 +89,7 @@ def expect_edges(  # type: ignore[no-untyped-def]
         penalty[e] = total
 
 
-@numba.njit(**KERNEL)
+@kernel
 def expect_groups(group_off, member, q, start, stop, r, s, fit):  # type: ignore[no-untyped-def]
     """Weights ``r`` and ``s`` of the successes, group by group of candidate causes."""
     for g in range(start, stop):
@@ -110,7 +109,7 @@ def expect_groups(group_off, member, q, start, stop, r, s, fit):  # type: ignore
         fit[g] = math.log(before)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def maximise(hit_off, hit_item, gamma, r, s, V, more, less, floor, start, stop, p):  # type: ignore[no-untyped-def]
     """The M-step of edges ``start..stop - 1``, kept inside ``[floor, 1 − floor]``."""
     Z = p.shape[1]

@@ -169,6 +169,7 @@ class NodeFeatures:
     as_target: F64  # (n, d_t): features and past influence
     influence: PastInfluence | None
     taste: F64 | None  # (n, k): past actions beyond the user's activity, standardised; taste(x) = row · mixture
+    readiness: F64  # (n,): log ratio of past actions to those of an average user; 0 without a past
     axes: F64  # (d_t, d_t): principal axes of the features, the widest first
 
     @property
@@ -220,8 +221,11 @@ def node_features(users: F64, actions: F64 | None, credit: F64 | None, exposure:
     columns = [users]
     influence = None
     taste = None
+    readiness = np.zeros(len(users))
     if actions is not None:
-        columns.append(np.log1p(actions.sum(axis=1, keepdims=True)))
+        total = actions.sum(axis=1)
+        columns.append(np.log1p(total)[:, None])
+        readiness = log_ratio(total, total.mean())
         taste = taste_beyond_activity(actions)
         taste = (taste - taste.mean()) / (float(taste.std()) or 1.0)
     if credit is not None and exposure is not None:
@@ -231,7 +235,7 @@ def node_features(users: F64, actions: F64 | None, credit: F64 | None, exposure:
     X = _distinct(np.clip(standardised(np.hstack(columns)), -_LARGEST, _LARGEST))
     axes = np.linalg.eigh(X.T @ X)[1][:, ::-1]
     slots = np.zeros((len(users), (influence is not None) + (taste is not None)))
-    return NodeFeatures(np.hstack([X, slots]), X, influence, taste, axes)
+    return NodeFeatures(np.hstack([X, slots]), X, influence, taste, readiness, axes)
 
 
 def _distinct(X: F64) -> F64:

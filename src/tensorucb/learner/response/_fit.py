@@ -16,6 +16,14 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64
 from tensorucb.learner.response._features import ContextFeatures, NodeFeatures, context_of
+from tensorucb.learner.response._kernels import (
+    accumulate,
+    gain_squares,
+    learn_effects,
+    pairs,
+    target_sums,
+    without_effects,
+)
 from tensorucb.learner.response._log import Design, Log, Pulls, design_of
 
 _SIZES = (1.0, 0.5, 0.25, 0.125)
@@ -46,6 +54,7 @@ class ResponseSettings:
     offset_variance: float = 0.3  # of each target's own effect
     round_variance: float = 1.0  # of each round's own effect
     trust: float = 0.5  # prior weight of a source's past influence, which is a log rate ratio
+    redundancy: float = 0.0  # r before the first round
     saturation: float = 0.5  # prior mean of q
     saturation_variance: float = 0.25
     shared_weight: float = 10.0
@@ -201,9 +210,9 @@ class Cells(NamedTuple):
 
 
 def cells_at(data: Design, point: Point, dose: Dose) -> Cells:
-    """γ·(t_j, taste_j(x)) + b_j + log(1 + r(1 − q)(m − 1)) of each cell."""
+    """γ·(t_j, taste_j(x)) + a_j + b_j + log(1 + r(1 − q)(m − 1)) of each cell."""
     features = data.T.shape[1]
-    h = (data.T @ point.target_weights[:features] + point.offsets)[data.cell_place]
+    h = (data.T @ point.target_weights[:features] + point.offsets + data.readiness)[data.cell_place]
     for taste_weight in point.target_weights[features:]:
         h += taste_weight * data.taste
     if dose.redundancy > 0.0:
@@ -229,8 +238,6 @@ def rows_at(data: Design, point: Point, dose: Dose, cells: Cells | None = None) 
 
     ``cells`` if the targets' parameters are those of another pass.
     """
-    from tensorucb.learner.response._kernels import accumulate
-
     cells = cells or cells_at(data, point, dose)
     a = data.pulls.X @ point.weights + np.einsum("qk,qk->q", point.effects[data.pulls.place], data.pulls.Z)
     a = np.clip(a + point.rounds[data.pulls.round], -_LARGEST_LOGIT, _LARGEST_LOGIT)
@@ -320,7 +327,7 @@ def fit(
         context=context,
         prior=now.prior,
         point=now.point,
-        redundancy=now.rows.dose.redundancy,
+        redundancy=now.rows.dose.redundancy if log else settings.redundancy,
         covariance=sources.covariance,
         effect_covariances=sources.effect_covariances,
         level_covariance=round_step(now).covariance,
@@ -344,13 +351,13 @@ def _climb(now: Stand, direction: Direction) -> Stand:
 
 def _same(now: Stand) -> float:
     """r: how far two outcomes of one cell go together, between independent coins and one number for both."""
-    from tensorucb.learner.response._kernels import pairs
-
     data, rows = now.data, now.rows
     order = np.lexsort((rows.pull_odds, data.pulls.round))
     order = order[data.whole[data.pulls.round[order]]]
     independent, same = pairs(order, data.ptr, data.cell, rows.pull_odds, rows.cells.odds, np.zeros(data.dose.size))
-    return float(np.clip((data.both - independent) / (same - independent + 1.0), 0.0, 1.0))
+    # The prior counts as much as one pair.
+    both = data.both + now.settings.redundancy
+    return float(np.clip((both - independent) / (same - independent + 1.0), 0.0, 1.0))
 
 
 class Step(NamedTuple):
@@ -367,8 +374,6 @@ def source_step(now: Stand) -> Step:
 
     K is never formed for all sources: of each it has (1 + k)·P numbers, and most have been seen in a round or two.
     """
-    from tensorucb.learner.response._kernels import gain_squares, learn_effects, without_effects
-
     pulls, point = now.data.pulls, now.point
     w, e = now.rows.curvature, now.rows.slope
     own_variance = now.prior.variance("effects")
@@ -394,8 +399,6 @@ def source_step(now: Stand) -> Step:
 
 def target_step(now: Stand) -> Step:
     """γ, q and all b_j jointly; q enters by the derivative of the dose's term."""
-    from tensorucb.learner.response._kernels import target_sums
-
     data = now.data
     dose = now.rows.dose
     point = now.point

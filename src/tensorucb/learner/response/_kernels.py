@@ -12,14 +12,13 @@ Glossary
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from tensorucb._kernels import KERNEL
+from tensorucb._kernels import inlined, kernel
 from tensorucb.arrays import F64, I32, I64
 
 
-@numba.njit(**KERNEL)
+@kernel
 def accumulate(ptr: I64, cell: I32, n: F64, pulls: F64, cells: F64, curvature: F64, expected: F64, rest: F64) -> None:
     """Σw and Σnp of each pull, and 1 + o of each row; ``pulls`` and ``cells`` are the factors of the odds."""
     for q in range(pulls.size):
@@ -36,7 +35,7 @@ def accumulate(ptr: I64, cell: I32, n: F64, pulls: F64, cells: F64, curvature: F
         expected[q] = sum_p
 
 
-@numba.njit(**KERNEL)
+@kernel
 def pairs(order: I64, ptr: I64, cell: I32, pulls: F64, cells: F64, so_far: F64) -> tuple[float, float]:
     """Σpp' and Σmin(p, p') over all pairs of rows of one cell; ``so_far`` is 0 for each cell.
 
@@ -55,7 +54,7 @@ def pairs(order: I64, ptr: I64, cell: I32, pulls: F64, cells: F64, so_far: F64) 
     return independent, same
 
 
-@numba.njit(**KERNEL)
+@kernel
 def target_sums(
     ptr: I64, cell: I32, n: F64, pulls: F64, cells: F64, place: I64, taste: F64, more: F64, out: F64, totals: F64
 ) -> None:
@@ -90,7 +89,7 @@ def target_sums(
     totals[:] = (sum_f, sum_g, sum_ff, sum_fg, sum_gg)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def learn_effects(place: I64, Z: F64, w: F64, V: F64, H: F64) -> None:
     """V ← (V⁻¹ + Σ w z zᵀ)⁻¹ of each source, pull by pull in place; then H_q = w V z of each pull."""
     h = np.empty(Z.shape[1])
@@ -113,7 +112,7 @@ def learn_effects(place: I64, Z: F64, w: F64, V: F64, H: F64) -> None:
                 H[q, c] += w[q] * v[c, d] * z[d]
 
 
-@numba.njit(inline="always", cache=True)
+@inlined
 def _gains(pulls, H, X, K):  # type: ignore[no-untyped-def]
     """K = Σ H_q x_qᵀ over the pulls of one source."""
     K[:] = 0.0
@@ -123,7 +122,7 @@ def _gains(pulls, H, X, K):  # type: ignore[no-untyped-def]
                 K[c, d] += H[q, c] * X[q, d]
 
 
-@numba.njit(**KERNEL)
+@kernel
 def without_effects(order: I64, begin: I64, H: F64, X: F64, Z: F64, out: F64) -> None:
     """x_q − Kᵀz_q of each pull. A source with one pull, as most have, needs no K."""
     K = np.empty((Z.shape[1], X.shape[1]))
@@ -144,7 +143,7 @@ def without_effects(order: I64, begin: I64, H: F64, X: F64, Z: F64, out: F64) ->
                         out[q, d] -= Z[q, c] * K[c, d]
 
 
-@numba.njit(**KERNEL)
+@kernel
 def gain_squares(order: I64, begin: I64, H: F64, X: F64, XS: F64, out: F64) -> None:
     """Add Σ_i diag(K S Kᵀ); ``XS`` is X·S."""
     K, KS = np.empty((2, H.shape[1], X.shape[1]))

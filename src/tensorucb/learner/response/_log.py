@@ -194,6 +194,7 @@ class Design:
     taste: F64  # of the target for the round's product
     observed: I64  # the targets that occur, ascending
     T: F64  # (observed, d_t): what multiplies γ
+    readiness: F64  # of each of these by its past
     # rounds
     contexts: F64  # (rounds, 1 + k + …): c(x)
     whole: NDArray[np.bool_]  # whether the round was never thinned
@@ -241,6 +242,7 @@ def design_of(nodes: NodeFeatures, context: ContextFeatures, log: Log, passive_w
         taste=_joined((r.tastes for r in log), np.float64),
         observed=observed,
         T=nodes.as_target[observed],
+        readiness=nodes.readiness[observed],
         contexts=context.features(own),
         whole=whole,
         both=0.5 * float(by_cell @ by_cell - counted @ counted),

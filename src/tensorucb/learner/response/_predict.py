@@ -52,6 +52,7 @@ def node_logits(nodes: NodeFeatures, fitted: Fitted, own: F64) -> NodeLogits:
         variance[rows] = np.einsum("nd,nd->n", inner, X) + (square[-1, -1] + unseen)
         shared[rows] = X @ square[:-1, -1] + square[-1, -1]
         target[rows] = nodes.as_target[rows] @ point.target_weights[:features] + fitted.offsets[rows]
+        target[rows] += nodes.readiness[rows]
         if nodes.taste is not None:
             target[rows] += point.target_weights[-1] * (nodes.taste[rows] @ mix)
 

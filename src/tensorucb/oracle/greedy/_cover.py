@@ -44,17 +44,18 @@ def greedy_cover(
     *,
     noisy: bool = False,
     rivals: I64 = _NO_ROWS,
+    sampled_only: bool = False,
 ) -> Cover:
     """Greedy on the stored sets; marked nodes (forced ones, ``sentinels``) cover ``collection.base`` sets already.
 
     Equal candidates go by their direct gain, then by out-degree, then by row. With ``noisy``, and no prices, so do all
     that the samples do not tell apart (see `_kernels`), and picks that would add no more than noise are left out, for
     the caller to fill in by direct gain. The bound holds for any order of picks: that of a prefix asks nothing of how
-    it was chosen.
+    it was chosen. ``sampled_only`` leaves out what is won without samples, which would decide between equal candidates.
     """
     rest = problem.after(np.concatenate([problem.forced, sentinels])) if sentinels.size else problem
     plain = problem.groups is None and problem.costs is None
-    own = collection.sampler.own * (collection.sets / collection.sampler.total)
+    own = collection.sampler.own * (0.0 if sampled_only else collection.sets / collection.sampler.total)
     base = collection.base + float(own[rest.forced].sum())
     wanted = max(1024, 32 * problem.picks) if plain else problem.n
     while True:
@@ -81,13 +82,13 @@ def _gained_by(task: CoverTask, own: F64, rows: I64, n: int) -> float:
     """What these rows gain on the sets of a task, after its marked nodes; rows that are no candidates cover nothing."""
     candidate = np.full(n, -1, dtype=np.int64)
     candidate[task.nodes] = np.arange(task.nodes.size)
-    task.index()
+    task.sets.arrays()
     gains = task.gains - task.own
     covered = 0.0
     for c in candidate[rows].tolist():
         if c >= 0:
             covered += float(gains[c])
-            task.take(c, gains, task.worth)
+            task.sets.take(c, gains)
     return covered + float(own[rows].sum())
 
 
@@ -108,7 +109,7 @@ def _task(collection: Collection, rest: SeedProblem, own: F64, wanted: int) -> C
     counts = collection.counts[nodes].astype(np.int64)
     index = collection.index(nodes, counts)
     sampler.numbers[nodes] = -1
-    return CoverTask(nodes, counts, own[nodes], floor, index, network, worth)
+    return CoverTask(nodes, counts + own[nodes], own[nodes], worth, network, floor, index)
 
 
 def _bound_around(base: float, covered: float, problem: SeedProblem, task: CoverTask, run: Run) -> float:

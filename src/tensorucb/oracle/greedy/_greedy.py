@@ -41,7 +41,7 @@ class Rule(NamedTuple):
 
 
 def rules(problem: SeedProblem, nodes: I64, gains: F64, noisy: bool = False) -> list[Rule]:
-    """The runs of which the best is kept, so that the problem's factor holds (`_constraints` has the proofs)."""
+    """The runs of which the best is kept, so that the problem's factor holds (`docs/oracle.md` has the proofs)."""
     if problem.costs is None:
         return [Rule(noisy=noisy)]
     if problem.groups is None:
@@ -49,31 +49,16 @@ def rules(problem: SeedProblem, nodes: I64, gains: F64, noisy: bool = False) -> 
     return [Rule(density=density) for density in problem.thresholds(nodes, gains)]
 
 
-class Task(Protocol):
-    """What is chosen from: candidates ``nodes`` with their first ``gains``, and what a pick takes.
+class Index(Protocol):
+    """`LocalIndex`, wherever the sets are."""
 
-    ``own`` is what is known of sampled gains without samples, in units of sets.
-    ``worth`` is what is to be won directly (see `_kernels`). ``lazy``: gains are direct ones. ``remote``: the loop must
-    ask the task to take a pick and to renew a gain, else it does so itself on ``network`` and ``index``.
-    """
-
-    nodes: I64
-    gains: F64
-    own: F64
-    worth: F64
-    network: Network
-    floor: float
-    lazy: bool
     remote: bool
 
-    def index(self) -> tuple[NDArray[Any], ...]:
-        """The sets of the candidates, none of them covered."""
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The index as kernels take it, with no set covered; empty where sets are elsewhere."""
 
-    def take(self, candidate: int, gains: F64, worth: F64) -> None:
-        """Take what a pick takes."""
-
-    def renew(self, candidate: int, worth: F64) -> float:
-        """The gain of a candidate now."""
+    def take(self, candidate: int, gains: F64) -> None:
+        """Cover the sets of one candidate, and take them out of ``gains``."""
 
 
 @dataclass(frozen=True)
@@ -94,41 +79,37 @@ class Run:
     lost: float
 
 
-def greedy(task: Task, problem: SeedProblem, rule: Rule, bound_picks: int = 0) -> Run:
+def greedy(task: CoverTask | DirectTask, problem: SeedProblem, rule: Rule, bound_picks: int = 0) -> Run:
     """Pick up to ``problem.picks`` candidates, each the best by the rule that places and money allow."""
     nodes = task.nodes
+    lazy = task.sets is None
     gains = task.gains.copy()
     worth = task.worth.copy()
     priced = problem.costs is not None
     costs = problem.costs[nodes] if problem.costs is not None else _NO_PRICES
     weights = problem.weights[nodes] if rule.by_value else _NO_PRICES
     # Direct gains are computed; those by which sampled gains are told apart are not, and any is below infinity.
-    direct = gains if task.lazy else np.full(nodes.size, np.inf)
-    age = np.full(nodes.size, 0 if task.lazy else -1, dtype=np.int64)
+    direct = gains if lazy else np.full(nodes.size, np.inf)
+    age = np.full(nodes.size, 0 if lazy else -1, dtype=np.int64)
     candidates = (nodes, gains, task.own, direct, age, np.ones(nodes.size, dtype=np.uint8), costs, weights)
     places = (problem.groups_of(nodes), problem.room.copy(), problem.need.copy(), np.array([problem.free]))
     reserve = problem.reserve(nodes)
     purse = np.array([problem.budget, reserve[2].sum(), rule.density, rule.density / 64.0])
-    least = -1.0 if task.lazy and not priced else 0.0
+    least = -1.0 if lazy and not priced else 0.0
     chosen = np.empty(problem.picks, dtype=np.int64)
     picked_gains = np.empty(problem.picks)
     tally = np.array([0.0, 0.0, np.inf, 1.0])
     lost = np.zeros(1)
     scratch = (np.empty(nodes.size, dtype=np.int64), np.empty(bound_picks))
     run = (chosen, picked_gains, *scratch, tally, lost)
-    how = (rule.by_value, rule.single, rule.noisy, task.lazy, least)
-    index = task.index()
+    how = (rule.by_value, rule.single, rule.noisy, lazy, least)
+    index = NO_INDEX if task.sets is None else task.sets.arrays()
+    remote = task.sets is not None and task.sets.remote
     while True:
-        before = int(tally[0])
-        c = advance(
-            candidates, places, purse, reserve, how, task.floor, task.network, worth, index, task.remote, run
-        )  # fmt: skip
-        if c < 0:
+        c = advance(candidates, places, purse, reserve, how, task.floor, task.network, worth, index, remote, run)
+        if c < 0 or task.sets is None:
             break
-        if tally[0] > before:
-            task.take(c, gains, worth)
-        else:
-            gains[c] = task.renew(c, worth)
+        task.sets.take(c, gains)
     count = int(tally[0])
     return Run(chosen[:count], picked_gains[:count], gains, worth, float(tally[2]), bool(tally[3]), float(lost[0]))
 
@@ -160,50 +141,27 @@ class LocalIndex:
         cover_sets((*self._index, self._covered), candidate, gains)
 
 
-class Index(Protocol):
-    """`LocalIndex`, wherever the sets are."""
-
-    remote: bool
-
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The index as kernels take it, with no set covered; empty where sets are elsewhere."""
-
-    def take(self, candidate: int, gains: F64) -> None:
-        """Cover the sets of one candidate, and take them out of ``gains``."""
-
-
+@dataclass(frozen=True)
 class CoverTask:
-    """Sampled sets as a task."""
+    """Sampled sets as a task: candidates ``nodes`` with their first ``gains``, and what a pick takes.
 
-    lazy = False
+    ``own`` is what is known of the gains without samples, in units of sets. ``worth`` is what is to be won directly
+    (see `_kernels`), by which equal candidates are told apart.
+    """
 
-    def __init__(
-        self, nodes: I64, counts: I64, own: F64, floor: float, sets: Index, network: Network, worth: F64
-    ) -> None:
-        self.nodes = nodes
-        self.own = own
-        self.gains = counts + own
-        self.floor = floor
-        self.network = network
-        self.worth = worth
-        self.remote = sets.remote
-        self._sets = sets
-
-    def index(self) -> tuple[NDArray[Any], ...]:
-        return self._sets.arrays()
-
-    def take(self, candidate: int, gains: F64, worth: F64) -> None:
-        self._sets.take(candidate, gains)
-
-    def renew(self, candidate: int, worth: F64) -> float:
-        raise AssertionError("gains of sampled sets are never old")
+    nodes: I64
+    gains: F64
+    own: F64
+    worth: F64
+    network: Network
+    floor: float
+    sets: Index
 
 
 class DirectTask:
-    """Direct gains of a graph's nodes as a task; a subclass may have the edges elsewhere."""
+    """Direct gains of a graph's nodes as a task, without sampled sets."""
 
-    lazy = True
-    remote = False
+    sets = None
     floor = 0.0
     own = _NO_PRICES
 
@@ -236,12 +194,3 @@ class DirectTask:
     def take_row(self, row: int, worth: F64) -> None:
         """Seed a node."""
         direct_take(row, *self.network, worth)
-
-    def index(self) -> tuple[NDArray[Any], ...]:
-        return NO_INDEX
-
-    def take(self, candidate: int, gains: F64, worth: F64) -> None:
-        self.take_row(int(self.nodes[candidate]), worth)
-
-    def renew(self, candidate: int, worth: F64) -> float:
-        return float(self.gains_of(self.nodes[candidate : candidate + 1], worth)[0])

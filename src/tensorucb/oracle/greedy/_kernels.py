@@ -23,23 +23,23 @@ Glossary
 
 Sampling noise: a candidate that newly covers ``g`` sets does so with a standard error of ``√g``. Candidates within one
 standard error of the best, or within ``NOISE`` sets of it where that is more, are not told apart by the samples: 16
-sets are four standard errors, which is how far the luckiest of some thousand candidates lies above its mean.
+sets are four standard errors, which is how far the luckiest of some thousand candidates lies above its mean. What is
+worth something without samples is no luck: of a gain no more than the sets can be.
 """
 
 from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
-from tensorucb._kernels import KERNEL
+from tensorucb._kernels import inlined, kernel
 
 NOISE = 16
 ROUNDING = 1e-12  # direct gains that differ by less are equal
 
 
-@numba.njit(**KERNEL)
+@kernel
 def frequent_nodes(touched, counts, allowed, wanted, number):  # type: ignore[no-untyped-def]
     """The about ``wanted`` allowed nodes in most sets, and the most sets that any other allowed node is in.
 
@@ -70,7 +70,7 @@ def frequent_nodes(touched, counts, allowed, wanted, number):  # type: ignore[no
     return nodes, floor
 
 
-@numba.njit(**KERNEL)
+@kernel
 def reduce_sets(members, lengths, number, offsets, reduced, row, at):  # type: ignore[no-untyped-def]
     """Append the candidates of each set; sets without any are dropped. Returns the next row and position.
 
@@ -89,7 +89,7 @@ def reduce_sets(members, lengths, number, offsets, reduced, row, at):  # type: i
     return row, at
 
 
-@numba.njit(**KERNEL)
+@kernel
 def invert(offsets, reduced, rows, marginal):  # type: ignore[no-untyped-def]
     """The sets of each candidate, in compressed rows."""
     starts = np.zeros(marginal.size + 1, np.int64)
@@ -105,7 +105,7 @@ def invert(offsets, reduced, rows, marginal):  # type: ignore[no-untyped-def]
     return starts, sets
 
 
-@numba.njit(**KERNEL)
+@kernel
 def top_sum(values, floor, k, heap):  # type: ignore[no-untyped-def]
     """Sum of the ``k`` largest of ``values`` and of as many copies of ``floor`` as wanted."""
     for i in range(k):
@@ -131,7 +131,7 @@ def top_sum(values, floor, k, heap):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(inline="always", cache=True)
+@inlined
 def _cover(c, index, gain):  # type: ignore[no-untyped-def]
     offsets, reduced, starts, sets, covered = index
     for q in range(starts[c], starts[c + 1]):
@@ -142,7 +142,7 @@ def _cover(c, index, gain):  # type: ignore[no-untyped-def]
                 gain[reduced[j]] -= 1
 
 
-@numba.njit(inline="always", cache=True)
+@inlined
 def _gain_of_coins(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
     """What node ``i`` adds where each edge has a coin of its own: at itself, and at its targets."""
     gain = worth[0, i]
@@ -152,7 +152,7 @@ def _gain_of_coins(i, out_offsets, targets, p, worth):  # type: ignore[no-untype
     return gain
 
 
-@numba.njit(inline="always", cache=True)
+@inlined
 def _gain_of_strongest(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
     """The same where only the strongest edge into a node counts."""
     gain = worth[1, i] * (1.0 - worth[2, i])
@@ -162,7 +162,7 @@ def _gain_of_strongest(i, out_offsets, targets, p, worth):  # type: ignore[no-un
     return gain
 
 
-@numba.njit(inline="always", cache=True)
+@inlined
 def direct_gain(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
     """What node ``i`` adds by itself and by its edges."""
     gain = _gain_of_coins(i, out_offsets, targets, p, worth)
@@ -171,7 +171,7 @@ def direct_gain(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-d
     return gain
 
 
-@numba.njit(**KERNEL)
+@kernel
 def direct_gains(out_offsets, targets, p, worth, rows, gains):  # type: ignore[no-untyped-def]
     """The gain of each of ``rows``; in two passes, since one that may do both is several times slower."""
     for r in range(rows.size):
@@ -181,7 +181,7 @@ def direct_gains(out_offsets, targets, p, worth, rows, gains):  # type: ignore[n
             gains[r] += _gain_of_strongest(rows[r], out_offsets, targets, p, worth)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def direct_take(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
     """Seed ``i``."""
     for e in range(out_offsets[i], out_offsets[i + 1]):
@@ -193,13 +193,13 @@ def direct_take(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-d
         worth[2, i] = 1.0
 
 
-@numba.njit(**KERNEL)
+@kernel
 def cover_sets(index, c, gain):  # type: ignore[no-untyped-def]
     """Cover the sets of candidate ``c``, and take them out of ``gain``."""
     _cover(c, index, gain)
 
 
-@numba.njit(inline="always", cache=True)
+@inlined
 def _fits(c, places):  # type: ignore[no-untyped-def]
     """Whether every group of the candidate has room, and a place is left that no other group needs."""
     group, room, need, free = places
@@ -210,7 +210,7 @@ def _fits(c, places):  # type: ignore[no-untyped-def]
     return fits and (needed or free[0] > 0)
 
 
-@numba.njit(inline="always", cache=True)
+@inlined
 def _needed(c, places):  # type: ignore[no-untyped-def]
     group, _, need, _ = places
     needed = False
@@ -219,7 +219,7 @@ def _needed(c, places):  # type: ignore[no-untyped-def]
     return needed
 
 
-@numba.njit(inline="always", cache=True)
+@inlined
 def _affordable(c, cost, places, purse, reserve):  # type: ignore[no-untyped-def]
     """Whether the money left buys the candidate and still fills all needs: a needed pick frees what is kept for it."""
     group = places[0]
@@ -231,7 +231,7 @@ def _affordable(c, cost, places, purse, reserve):  # type: ignore[no-untyped-def
     return cost[c] <= max(0.0, purse[0] - purse[1]) + freed  # at least 0 but for rounding
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _settle(tied, candidates, lazy, network, worth, now):  # type: ignore[no-untyped-def]
     """Which of the candidates ``tied`` is the cheapest; then by direct gain, by out-degree, and the lowest row.
 
@@ -273,7 +273,7 @@ def _settle(tied, candidates, lazy, network, worth, now):  # type: ignore[no-unt
     return top
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):  # type: ignore[no-untyped-def]
     """The best candidate that may be picked, -1 if none is worth it."""
     _, gain, own, _, _, free_to_pick, cost, weight = candidates
@@ -309,7 +309,8 @@ def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):
             # The luckiest of many: half of the way back to what it would have without luck.
             left[0] = (picks - found) * max(0.0, best - 2.0 * math.sqrt(best))
             return -1
-        lowest = best - max(NOISE, math.sqrt(max(0.0, gain[top] - own[top])))
+        sampled = max(0.0, gain[top] - own[top])
+        lowest = best - max(min(NOISE, sampled), math.sqrt(sampled))
     elif lazy:
         lowest = best - ROUNDING * best
     count = 0
@@ -325,7 +326,7 @@ def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):
     return _settle(tied[:count], candidates, lazy, network, worth, found)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _commit(c, candidates, places, purse, reserve, run):  # type: ignore[no-untyped-def]
     """Write down a pick, and what it takes of places and money."""
     _, gain, _, _, _, free_to_pick, cost, _ = candidates
@@ -364,12 +365,11 @@ def _commit(c, candidates, places, purse, reserve, run):  # type: ignore[no-unty
         free[0] -= 1
 
 
-@numba.njit(**KERNEL)
+@kernel
 def advance(candidates, places, purse, reserve, rule, floor, network, worth, index, remote, run):  # type: ignore[no-untyped-def]
-    """Pick candidates until none is left, and return -1; or until the caller must do something about a candidate.
+    """Pick candidates until none is left, and return -1; or one only, where the sets that it takes are elsewhere.
 
-    That is so only where what a pick takes is elsewhere (``remote``). If ``tally`` has one pick more than before, the
-    caller takes the candidate, else it computes its gain again; then it calls again. ``rule`` is ``(by_value, single,
+    Then (``remote``) the caller takes its sets out of the gains and calls again. ``rule`` is ``(by_value, single,
     noisy, lazy, least)``: by gain per weight or by gain, the first pick by gain in any case, whether candidates within
     the sampling noise of the best go by direct gain, whether gains are lazy, and what a gain must exceed.
     ``run`` is ``(chosen, gains, tied, heap, tally, left)``: the picks, their gains, scratch, ``tally`` (picks, the sets
@@ -391,13 +391,10 @@ def advance(candidates, places, purse, reserve, rule, floor, network, worth, ind
             return c
         if lazy and age[c] < found:
             age[c] = found
-            if remote:
-                return c
             gain[c] = direct_gain(nodes[c], out_offsets, targets, p, worth)
             continue
         _commit(c, candidates, places, purse, reserve, run)
-        if not (lazy and remote):
-            direct_take(nodes[c], out_offsets, targets, p, worth)
+        direct_take(nodes[c], out_offsets, targets, p, worth)
         if remote:
             return c
         if not lazy:

@@ -2,7 +2,7 @@
 
 An RR set of a root ``v`` holds every node that reaches ``v`` over live edges, so the walk follows in-edges backwards.
 Which in-edges of a node live does not depend on other nodes (a triggering model), whatever the redundancy. So seeds S
-reach ``v`` with the probability that S meets its RR set, and all that is built on RR sets holds (see `_direct`).
+reach ``v`` with the probability that S meets its RR set, and all that is built on RR sets holds.
 
 Glossary
     v, u        a node of the set whose in-edges are decided, and the source of one of them
@@ -30,7 +30,7 @@ lives. If v has one number for all its in-edges, the weight is the value of v ti
 uniform below that. The entries of all in-edges come first, those of all nodes after them.
 
 Resolution: three ways decide an edge, by its target's bound. Below 0.5, eight edges share a draw: a byte each,
-and 53 more bits for an edge whose byte lets it hope. From 0.5 on, two edges share a draw of 32 bits each, so
+and 53 more bits for an edge whose byte does not decide. From 0.5 on, two edges share a draw of 32 bits each, so
 ``p`` counts as rounded up to a multiple of 2**-32. Large in-degrees with small bounds are skipped over
 geometrically, with 53 bits. On small graphs ``p`` itself is kept in 32-bit floating point. ``p = 0`` is never live and
 ``p = 1`` always. A node's number for all its in-edges has 53 bits.
@@ -40,17 +40,13 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from tensorucb._kernels import GOLDEN, KERNEL, mix64, stream, unit
+from tensorucb._kernels import GOLDEN, inlined, intrinsic, kernel, mix64, stream, unit
 
 _LOW, _S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 _STEP32 = 1.0 / 4294967296.0
-_BYTE, _STEP8 = np.uint64(0xFF), 1.0 / 256.0
+_BYTE = np.uint64(0xFF)
 _S3, _S7, _S56 = np.uint64(3), np.uint64(7), np.uint64(56)
 _NONE = np.uint64(0)
 _SIGNS = np.uint64(0x8080808080808080)
@@ -84,6 +80,9 @@ def peak_tables() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 @intrinsic
 def _prefetch(_, array, index):  # type: ignore[no-untyped-def]
     """Ask for a place of an array ahead of its use: walks wait for memory more than for anything else."""
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba import int64, void
+    from numba.core import cgutils
 
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         data = context.make_array(array)(context, builder, arguments[0]).data
@@ -94,10 +93,10 @@ def _prefetch(_, array, index):  # type: ignore[no-untyped-def]
         builder.call(call, [place, number(0), number(3), number(1)])  # to read, keep it near, data
         return context.get_dummy_value()
 
-    return numba.void(array, numba.int64), emit
+    return void(array, int64), emit
 
 
-@numba.njit(**KERNEL)
+@kernel
 def scan_probabilities(targets, bits, first, last, peak):  # type: ignore[no-untyped-def]
     """Raise the ``peak`` of each node to the largest probability into it; false at the first invalid edge."""
     for e in range(first, last):
@@ -114,7 +113,7 @@ def scan_probabilities(targets, bits, first, last, peak):  # type: ignore[no-unt
     return True
 
 
-@numba.njit(**KERNEL)
+@kernel
 def count_invalid(p, first, last):  # type: ignore[no-untyped-def]
     """How many of the edges ``first .. last`` have no probability in [0, 1]."""
     invalid = 0
@@ -123,7 +122,7 @@ def count_invalid(p, first, last):  # type: ignore[no-untyped-def]
     return invalid
 
 
-@numba.njit(**KERNEL)
+@kernel
 def gather_probabilities(in_offsets, in_edges, p, first, last, ordered, bits, peak):  # type: ignore[no-untyped-def]
     """The probabilities into nodes ``first .. last`` in in-edge order, 32 bits each (``bits`` their patterns).
 
@@ -141,7 +140,7 @@ def gather_probabilities(in_offsets, in_edges, p, first, last, ordered, bits, pe
     return count_invalid(p, begin, end)
 
 
-@numba.njit(inline="always", cache=True)
+@inlined
 def _entry(draw, cumulative, guide):  # type: ignore[no-untyped-def]
     """The entry that a uniform number falls into."""
     x = unit(draw)
@@ -152,7 +151,7 @@ def _entry(draw, cumulative, guide):  # type: ignore[no-untyped-def]
     return i
 
 
-@numba.njit(**KERNEL)
+@kernel
 def guide_entries(cumulative, guide):  # type: ignore[no-untyped-def]
     """Where to begin to look for an entry, for each of as many equal parts of the total as there are entries."""
     size = cumulative.size
@@ -163,7 +162,7 @@ def guide_entries(cumulative, guide):  # type: ignore[no-untyped-def]
         guide[part] = i
 
 
-@numba.njit(inline="always", cache=True)
+@inlined
 def _top(v, in_offsets, p, stacked):  # type: ignore[no-untyped-def]
     """Below which one number for all in-edges makes one of them live; ``p`` are in in-edge order."""
     top = 0.0
@@ -172,7 +171,7 @@ def _top(v, in_offsets, p, stacked):  # type: ignore[no-untyped-def]
     return min(top, 1.0)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def live_entries(in_offsets, p, values, redundancy, stacked, cumulative, lone):  # type: ignore[no-untyped-def]
     """Sums of the weights of live roots, by ``p`` in in-edge order; and the chance that a node has no live in-edge.
 
@@ -196,7 +195,7 @@ def live_entries(in_offsets, p, values, redundancy, stacked, cumulative, lone): 
             lone[v] = (1.0 - redundancy) * lone[v] + redundancy * (1.0 - top)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def mark_nodes(rows, out_offsets, targets, p, stacked, state, chance):  # type: ignore[no-untyped-def]
     """Mark ``rows``, and note for their targets the chance that a live edge leads there from any of them."""
     one_number = chance.shape[0] > 1
@@ -218,7 +217,7 @@ def mark_nodes(rows, out_offsets, targets, p, stacked, state, chance):  # type: 
         state[rows[r]] = _MARKED
 
 
-@numba.njit(**KERNEL)
+@kernel
 def unmark_nodes(rows, out_offsets, targets, state):  # type: ignore[no-untyped-def]
     """Free ``rows`` and their targets."""
     for r in range(rows.size):
@@ -227,7 +226,7 @@ def unmark_nodes(rows, out_offsets, targets, state):  # type: ignore[no-untyped-
             state[targets[e]] = _FREE
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _nearest(v, in_offsets, in_edges, in_sources, p, stacked, state, chance, draw, number):  # type: ignore[no-untyped-def]
     """Which marked node reached ``v``: the first with a live edge, given that there is one.
 
@@ -250,16 +249,17 @@ def _nearest(v, in_offsets, in_edges, in_sources, p, stacked, state, chance, dra
     return found
 
 
-@numba.njit(**KERNEL)
+@kernel
 def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, count, store, limit, horizon):  # type: ignore[no-untyped-def]
-    """RR sets ``first .. first + count``: the members and lengths of those that meet no marked node.
+    """RR sets ``first .. first + count``: members and lengths of each.
 
-    ``hits[credit[u]]`` counts the sets that stopped at the marked node ``u``. With ``store`` false only hits
-    are counted. Sampling ends before the set whose members would exceed ``limit``. A walk expands at most
-    ``horizon`` nodes. Edges from marked nodes are decided as soon as a node joins the set, before any other edge into
-    it, which spares the walk the rest; they are passed over later. ``roots`` is ``(cumulative, guide, in_targets)``:
-    the sums of the weights by which roots are drawn (empty for equal ones), where to look for them, and the target of
-    each in-edge if they are live roots. Returns members, lengths, the number of sets done, and of nodes expanded.
+    Of a set that meets a marked node none are stored, and its length is 0; ``hits[credit[u]]`` counts the sets that
+    stopped at the marked node ``u``. With ``store`` false only hits are counted. Sampling ends before the set whose
+    members would exceed ``limit``. A walk expands at most ``horizon`` nodes. Edges from marked nodes are decided when a
+    node joins the set, before any other edge into it, which spares the walk the rest; they are passed over later.
+    ``roots`` is ``(cumulative, guide, in_targets)``: the sums of the weights by which roots are drawn (empty for equal
+    ones), where to look for them, and the target of each in-edge if they are live roots. Returns members, lengths, the
+    number of sets done, and of nodes expanded.
 
     A node with one number for all its in-edges that no marked node reached keeps its number: other edges are then live
     if it is below their probability, though it is known to be above those of the marked nodes.
@@ -332,12 +332,17 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
                 sign = hopes & (~hopes + np.uint64(1))
                 hopes ^= sign
                 place = ((sign >> _S7) * _PLACE) >> _S56
-                x = (r >> (place << _S3)) & _BYTE
-                fine = mix64(s)
-                s += GOLDEN
                 i = e + np.int64(place)
-                if (np.float64(x) + unit(fine)) * _STEP8 < p[in_edges[i] if scattered else i]:
-                    size, s, ends = join(in_sources[i], size, s)
+                # How far p reaches above the lower end of the byte's interval, in intervals.
+                above = 256.0 * p[in_edges[i] if scattered else i] - np.float64((r >> (place << _S3)) & _BYTE)
+                if above <= 0.0:
+                    continue
+                if above < 1.0:
+                    fine = mix64(s)
+                    s += GOLDEN
+                    if unit(fine) >= above:
+                        continue
+                size, s, ends = join(in_sources[i], size, s)
             e += 8
         return size, s, ends
 
@@ -404,16 +409,17 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
             return toss_eight(e, stop, needs[c], size, s)
         return leap(e, stop, tops[c], inverses[c], size, s)
 
-    size = kept = work = done = 0
+    size = work = done = 0
     while done < count:
-        s = stream(key, first + done)
+        at = first + done
+        s = stream(key, at)
         alive = np.int64(-1)
         if cumulative.size == 0:
             root = np.int64(((mix64(s) >> _S32) * np.uint64(n)) >> _S32)
         else:
             # Ask for what the next two sets begin with: their entries are anywhere.
-            _prefetch(guide, np.int64(unit(mix64(stream(key, first + done + 2))) * guide.size))
-            ahead = np.int64(guide[np.int64(unit(mix64(stream(key, first + done + 1))) * guide.size)])
+            _prefetch(guide, np.int64(unit(mix64(stream(key, at + 2))) * guide.size))
+            ahead = np.int64(guide[np.int64(unit(mix64(stream(key, at + 1))) * guide.size)])
             _prefetch(cumulative, ahead)
             if in_targets.size > 0 and ahead < in_targets.size:
                 _prefetch(in_targets, ahead)
@@ -425,6 +431,8 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
         s += GOLDEN
         if state[root] == _MARKED:
             hits[credit[root]] += 1
+            if store:
+                lengths[done] = 0
             done += 1
             continue
         if size + n > members.size:
@@ -490,14 +498,13 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
         elif size > limit:
             size = start
             break
-        else:
-            lengths[kept] = size - start
-            kept += 1
+        if store:
+            lengths[done] = size - start
         done += 1
-    return members[:size].copy(), lengths[:kept].copy(), done, work
+    return members[:size].copy(), lengths[: done if store else 0].copy(), done, work
 
 
-@numba.njit(**KERNEL)
+@kernel
 def count_members(members, counts, touched, seen):  # type: ignore[no-untyped-def]
     """Add one to ``counts`` for every member, and new ones to the ``seen`` touched nodes; how many those are then."""
     for i in range(members.size):

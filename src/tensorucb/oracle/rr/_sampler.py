@@ -37,7 +37,9 @@ _NO_ROWS = np.empty(0, dtype=np.int32)
 # Up to so many edges, probabilities are copied into in-edge order: the copy stays in the cache.
 _GATHERED = 1_000_000
 # A chunk that starts a thread should have so many nodes to expand, or edges to copy.
-_CHUNKS_PER_THREAD, _CHUNK_NODES, _CHUNK_EDGES = 4, 4096, 100_000
+_CHUNKS_PER_THREAD = 4
+_CHUNK_NODES = 4096
+_CHUNK_EDGES = 100_000
 _UNITS = 2**32
 _SHORT = 0.5  # live in-edges per node, in the mean: up to here walks are short, and many are the root alone
 
@@ -69,7 +71,8 @@ def check_probabilities(graph: Graph, probabilities: object) -> F64:
 def bad_probability(graph: Graph, p: F64) -> InputError:
     """The error that names the first edge whose probability is not in [0, 1]."""
     edge = int(np.flatnonzero(~((p >= 0.0) & (p <= 1.0)))[0])
-    source, target = graph.ids[graph.sources[edge]], graph.ids[graph.targets[edge]]
+    source = graph.ids[graph.sources[edge]]
+    target = graph.ids[graph.targets[edge]]
     return InputError(
         f"must be in [0, 1]; edge {edge} ({source} -> {target}) has {float(p[edge])}. Clip or drop such values.",
         argument="probabilities",
@@ -79,16 +82,8 @@ def bad_probability(graph: Graph, p: F64) -> InputError:
 class Sampler:
     """RR sets of one graph: :meth:`load` a round's probabilities, then :meth:`sample`.
 
-    **Live roots.** Let v have value ``w_v``, and a live in-edge with probability ``q_v``. Without one its RR set is v
-    alone. So seeds S are worth
-
-        f(S) = Σ_v w_v P(S meets R_v) = Σ_{v∈S} w_v (1 - q_v) + Σ_v w_v q_v P(S meets R_v | v has a live in-edge)
-
-    where R_v is the RR set of v: the first sum is what seeds are worth whose set is themselves. With ``own_v = w_v
-    (1 - q_v)`` and ``total = Σ_v w_v q_v``, f(S) is the sum of ``own`` over S, and ``total`` times the share that S
-    covers of sets whose roots are drawn in proportion to ``w_v q_v`` and have a live in-edge. The first part is
-    exact, and no set is spent on it. This holds for every triggering model, so with redundancy too. Where walks are
-    long this does not pay, and ``q_v = 1`` takes its place: roots go by value, and sets are as they come.
+    Where walks are short, roots are *live*: they have a live in-edge. What seeds are worth whose RR set is themselves
+    is ``own``, known exactly (`docs/oracle.md`), and ``total`` is the value that sets stand for.
 
     Set ``i`` under a key is the same whatever the number of threads: each set has a random stream of its own.
     Loading copies the probabilities into in-edge order on a small graph. On a large one that costs a cache miss per
@@ -109,7 +104,7 @@ class Sampler:
         self._credit = np.zeros(n, dtype=np.int32)
         # Scratch of the greedy choice: which candidate a node is, -1 for none.
         self.numbers = np.full(n, -1, dtype=np.int32)
-        self._marked = np.empty(0, dtype=np.int64)
+        self.marked = np.empty(0, dtype=np.int64)
         self._p: NDArray[np.floating] = _NO_VALUES
         self.probabilities = _NO_VALUES
         self._order = _NO_EDGES
@@ -147,13 +142,16 @@ class Sampler:
 
     def _gather(self, p: F64) -> bool:
         """Copy the probabilities into in-edge order; false if one is invalid."""
-        graph, ordered, peak = self.graph, self._ordered, self._peaks[0]
+        graph = self.graph
+        ordered = self._ordered
+        peak = self._peaks[0]
         bits = ordered.view(np.int32)
 
         def gather(first: int, last: int) -> int:
             return int(gather_probabilities(graph.in_offsets, graph.in_edges, p, first, last, ordered, bits, peak))
 
-        self._p, self._order = ordered, _NO_EDGES
+        self._p = ordered
+        self._order = _NO_EDGES
         chunks = max(1, min(self.threads, graph.n_edges // _CHUNK_EDGES))
         return not any(map_chunks(gather, _bounds(graph.n_nodes, chunks), self.threads))
 
@@ -167,7 +165,8 @@ class Sampler:
         def scan(first: int, last: int) -> bool:
             return bool(scan_probabilities(graph.targets, bits, first, last, free.pop()))
 
-        self._p, self._order = p, graph.in_edges
+        self._p = p
+        self._order = graph.in_edges
         valid = all(map_chunks(scan, _bounds(graph.n_edges, self.threads), self.threads))
         self._peaks[0] = self._peaks.max(axis=0)
         return valid
@@ -176,10 +175,10 @@ class Sampler:
         """Let walks stop at these nodes; ``hits[i]`` of a batch then counts the stops at ``rows[i]``."""
         graph = self.graph
         for state in self._states:
-            unmark_nodes(self._marked, graph.out_offsets, graph.targets, state)
+            unmark_nodes(self.marked, graph.out_offsets, graph.targets, state)
             mark_nodes(rows, graph.out_offsets, graph.targets, self.probabilities, self._stacked, state, self._chance)
         self._credit[rows] = np.arange(rows.size, dtype=np.int32)
-        self._marked = rows
+        self.marked = rows
 
     def collect(self, key: np.uint64, limit: int) -> Collection:
         """An empty collection of the sets under this key, whose walks stop at the nodes marked now."""
@@ -190,19 +189,20 @@ class Sampler:
     ) -> Batch:
         """Sets ``first .. first + count``, up to the one whose members would bring the stored ones past ``limit``."""
         free = list(self._states)
-        graph, reach = self.graph, self.graph.n_nodes if horizon is None else horizon
+        graph = self.graph
+        reach = self.graph.n_nodes if horizon is None else horizon
         network = (graph.in_offsets, self._order, graph.in_sources, self._p, self._peaks[0])
         roots = (self._cumulative, self._guide, self._in_targets)
-        marked = max(1, self._marked.size)
+        marked = max(1, self.marked.size)
 
         def run(start: int, stop: int, room: int = limit) -> tuple[int, Any, Any, int, int, I64]:
-            state, hits, number = free.pop(), np.zeros(marked, dtype=np.int64), stop - start
+            state = free.pop()
+            hits = np.zeros(marked, dtype=np.int64)
+            number = stop - start
             marks = (state, self._chance, self._credit, hits)
             try:
                 law = (self._redundancy, self._stacked)
-                out = sample_sets(
-                    network, self._tables, marks, roots, *law, key, start, number, store, room, reach
-                )  # fmt: skip
+                out = sample_sets(network, self._tables, marks, roots, *law, key, start, number, store, room, reach)
             finally:
                 free.append(state)
             return number, *out, hits
@@ -248,6 +248,7 @@ def root_entries(
 
 def covered_units(members: I32, lengths: I32, odds: F64, picks: int) -> int:
     """`Collection.mean_cover` of some sets, in whole units: their sum is the same in any order."""
+    lengths = lengths[lengths > 0]
     starts = np.cumsum(lengths) - lengths
     inside = np.add.reduceat(odds[members], starts) if starts.size else np.empty(0)
     share = 1.0 - (1.0 - np.minimum(inside, 1.0)) ** picks
@@ -261,12 +262,15 @@ def _bounds(count: int, chunks: int) -> list[int]:
 class Collection:
     """RR sets ``0 .. sets`` under one key: stored members, how often each node occurs, and hits of marked nodes.
 
-    The sampler comes loaded with the round's probabilities, its marks set. At most ``limit`` members are stored: an
+    The sampler comes loaded with the round's probabilities, its marks set. Sets that a marked node stopped have no
+    members and a length of 0, so that the i-th length is that of set i. At most ``limit`` members are stored: an
     extension that would pass it is undone, so that the number of sets never depends on what they hold.
     """
 
     def __init__(self, sampler: Sampler, key: np.uint64, limit: int) -> None:
-        self.sampler, self.key, self.limit = sampler, key, limit
+        self.sampler = sampler
+        self.key = key
+        self.limit = limit
         self.sets = self.stored = self.work = 0
         self.full = False
         self.members: list[I32] = []
@@ -279,7 +283,9 @@ class Collection:
     def extend(self, sets: int, horizon: int | None = None) -> bool:
         """Grow to ``sets`` sets; false, and nothing changed, if they do not fit the limit."""
         pieces = []
-        at, stored, work = self.sets, self.stored, self.work
+        at = self.sets
+        stored = self.stored
+        work = self.work
         while at < sets:
             # Small steps while sets are large, so that several threads together stay near the limit too.
             mean = (stored + 1) / at if at else float(self.sampler.graph.n_nodes)
@@ -295,7 +301,9 @@ class Collection:
         for batch in pieces:
             self.hits = self.hits + batch.hits
             self._keep(batch)
-        self.sets, self.stored, self.work = sets, stored, work
+        self.sets = sets
+        self.stored = stored
+        self.work = work
         return True
 
     def _sample(self, first: int, count: int, limit: int, horizon: int | None) -> Batch:

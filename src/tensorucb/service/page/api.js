@@ -5,6 +5,7 @@ export class Problem extends Error {
     super(document.detail || document.title || `The service answered ${status}.`);
     this.parts = document.parts || [this.message];
     this.status = status;
+    this.kind = document.type || "";
     this.title = status && status < 500 ? "" : document.title || "The service failed";
     this.request = document.request_id || "";
   }

@@ -1,6 +1,6 @@
 // The library's figures, drawn by vega-embed from the bundle of the installed wheel.
 
-import { h, section } from "./dom.js";
+import { button, h, section } from "./dom.js";
 import { get } from "./api.js";
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -21,13 +21,14 @@ function library() {
   return loading;
 }
 
-// A figure for a Vega-Lite document or for the address of one; `draw` fetches and draws it again.
-export function chart(source, label) {
+// A figure for a Vega-Lite document or for the address of one; `draw` fetches and draws it again. `query` says which
+// rounds it is about.
+export function chart(source, label, query = () => ({})) {
   const place = h("div", { class: "chart", "data-state": "waiting" }, label);
-  const figure = h("figure", {}, h("figcaption"), place);
+  const figure = h("figure", {}, h("figcaption"), place, downloads(place, label, () => document));
   let document = typeof source === "string" ? null : source, etag = "";
   const draw = async (fresh = true) => {
-    if (typeof source === "string" && (fresh || !document)) document = await get(source);
+    if (typeof source === "string" && (fresh || !document)) document = await get(source, query());
     const text = JSON.stringify(document);
     if (fresh && text === etag) return;
     etag = text;
@@ -39,6 +40,35 @@ export function chart(source, label) {
     place.dataset.state = "failed";
   });
   return { figure, draw, ready };
+}
+
+// The picture, and the numbers that it shows, as files.
+function downloads(place, label, document) {
+  const file = label.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+  const save = (address, ending) => h("a", { href: address, download: `${file}.${ending}` }).click();
+  const picture = async () => { if (place.view) save(await place.view.toImageURL("png", 2), "png"); };
+  const rows = () => {
+    const address = URL.createObjectURL(new Blob([csv(values(document()))], { type: "text/csv" }));
+    save(address, "csv");
+    URL.revokeObjectURL(address);
+  };
+  return h("p", { class: "downloads" }, button("PNG", picture, "quiet"), button("CSV", rows, "quiet"));
+}
+
+// The longest table among the layers of a figure: the others are lines and labels.
+function values(spec) {
+  const found = [spec, ...(spec?.layer ?? [])].map((part) => part?.data?.values ?? []);
+  return found.reduce((longest, each) => (each.length > longest.length ? each : longest), []);
+}
+
+function csv(rows) {
+  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const cell = (value) => {
+    // A text that a spreadsheet would take for a formula gets an apostrophe.
+    const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return [columns, ...rows.map((row) => columns.map((name) => row[name]))].map((line) => line.map(cell).join(",")).join("\r\n");
 }
 
 // A figure in a frame of its own, with words on how to read it.
@@ -75,8 +105,10 @@ async function paint(place, spec) {
     mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, tooltip: { disableDefaultStyle: true },
   });
   const picture = place.querySelector("svg.marks");
-  picture.setAttribute("role", "img");
-  picture.setAttribute("aria-label", said);
+  // One description for all of it: the parts of the drawing have none of their own.
+  picture.setAttribute("aria-hidden", "true");
+  place.setAttribute("role", "img");
+  place.setAttribute("aria-label", said);
   place.style.minHeight = "";
   place.dataset.state = "drawn";
   place.view = result.view;

@@ -53,8 +53,9 @@ export function table(label, columns, rows, numeric = []) {
 export function paged(label, columns, rows, numeric, size = 25) {
   const place = h("div");
   let shown = size;
-  const update = (fresh) => {
+  const update = (fresh, names = columns) => {
     rows = fresh;
+    columns = names;
     place.replaceChildren(table(label, columns, rows.slice(0, shown), numeric));
     if (shown < rows.length) {
       place.append(button(`Show ${count(Math.min(size, rows.length - shown), "more row")} of ${num(rows.length)}`,
@@ -75,35 +76,34 @@ export function keepingFocus(place, draw) {
   [...place.querySelectorAll(tag)].find((each) => mark(each) === known)?.focus({ preventScroll: true });
 }
 
+const WIDE = 7;  // letters of a number that fit in the largest size
+
 // Numbers in large letters, each with what it counts.
 export const numbers = (label, entries) => h("ul", { class: "numbers", "aria-label": label },
-  entries.map(([value, what, look]) => h("li", { class: look }, h("strong", {}, value), h("span", {}, what))));
+  entries.map(([value, what, look]) => h("li", { class: look }, h("strong", { class: String(value).length > WIDE ? "long" : null }, value), h("span", {}, what))));
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const one = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const two = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-const money = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
+const money = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
 export const num = (value) => whole.format(value);
 export const decimal = (value) => (Math.abs(value) < 1000 ? one : whole).format(value);
 export const interval = ({ low, high }) => `90\u00a0%: ${num(Math.floor(low))} to ${num(Math.ceil(high))}`;
 export const fine = (value) => two.format(value).replace("-", "−");
 export const cost = (value) => money.format(value);
+export const moneyInterval = ({ low, high }) => `90\u00a0%: ${cost(low)} to ${cost(high)}`;
 export const count = (value, what) =>
   `${num(value)} ${value === 1 ? what : what.endsWith("y") ? `${what.slice(0, -1)}ies` : `${what}s`}`;
 export const percent = (share) => (share === null ? "–" : `${two.format(100 * share)} %`);
 export const points = (share) => `${share > 0 ? "+" : ""}${fine(100 * share)}`;
 export const reachText = (reach) =>
   reach ? `${decimal(reach.mean)} (${num(Math.floor(reach.low))}\u00a0–\u2060\u00a0${num(Math.ceil(reach.high))})` : "–";
-export const productText = (product) => (product === null || product === undefined ? "by features" : String(product));
 
 const date = new Intl.DateTimeFormat("en", { dateStyle: "medium" });
 const moment = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hour12: false });
 export const day = (seconds) => date.format(new Date(1000 * seconds));
 export const when = (seconds) => moment.format(new Date(1000 * seconds));
-
-// An id in a table: a very long one is cut, and shown whole on hover.
-export const id = (value) => h("span", { class: "id", title: String(value).length > 24 ? String(value) : null }, String(value));
 
 // Ids are numbers or texts, as the campaign has them; what is typed is always text.
 export const asId = (text, sample) =>
@@ -185,17 +185,22 @@ export function confirmed(title, text, name, action) {
 
 let lists = 0;
 
-// A field that proposes what the service finds for the letters typed so far.
+// A field that proposes what the service finds for the letters typed so far: entries with an id and perhaps a name. What
+// is written there is the name, as long as it is no other's.
 export function finder(search, onchoose, placeholder = "") {
   const list = h("datalist", { id: `found-${++lists}` });
   const input = h("input", { type: "text", list: list.id, autocomplete: "off", spellcheck: "false", placeholder });
-  let asked = 0, known = new Map();
+  let asked = 0;
+  const known = new Map();
   const look = async () => {
     const turn = ++asked;
     const found = await search(input.value.trim()).catch(() => []);
     if (turn !== asked) return;
-    known = new Map(found.map((id) => [String(id), id]));
-    list.replaceChildren(...found.map((id) => h("option", { value: String(id) })));
+    const names = found.map(({ name }) => name);
+    const written = found.map(({ id, name }) => (!name ? String(id) : names.indexOf(name) === names.lastIndexOf(name) ? name : `${name} (${id})`));
+    found.forEach(({ id }, place) => known.set(written[place], id));
+    found.forEach(({ id }) => known.set(String(id), id));  // an id that looks like a name counts as the id
+    list.replaceChildren(...found.map(({ id, name }, place) => h("option", { value: written[place], label: name ? String(id) : null })));
   };
   input.addEventListener("focus", look, { once: true });
   input.addEventListener("input", look);

@@ -1,8 +1,9 @@
 // What was learned: which users, products and strategies go together.
 
-import { decimal, h, id, percent, productText, section, table } from "./dom.js";
+import { decimal, h, percent, section, table } from "./dom.js";
 import { campaign, get } from "./api.js";
 import { card, chart } from "./charts.js";
+import { called, product, strategy } from "./names.js";
 
 export async function learned(place, name) {
   const found = await get(campaign(name, "learned"));
@@ -17,11 +18,14 @@ export async function learned(place, name) {
     place.append(card(title, chart(campaign(name, "figures", figure), title).figure, about));
   }
   const strategies = found.strategies.length > 0;
-  const columns = ["Product", "Best users, and the responses expected of each", ...(strategies ? ["Best strategy", "Followers expected to respond"] : ["Followers expected to respond"])];
+  const share = "Followers expected to respond to one user";
+  const columns = ["Product", "Best users, and the responses expected of each", ...(strategies ? ["Best strategy"] : []), share];
+  const tried = new Map(found.strategies.map((strategy, place) => [strategy, found.strategy_rounds[place]]));
+  const mark = (rounds) => (rounds ? "" : h("span", { class: "state" }, "not tried"));
   const rows = found.products.map((one) => [
-    id(one.product === null ? "any" : productText(one.product)),
-    h("ul", { class: "chips" }, one.users.map((each) => h("li", {}, id(each.user), " ", h("b", {}, decimal(each.expected))))),
-    ...(strategies ? [String(one.strategy)] : []), percent(one.share),
+    [one.product === null ? "any" : product(one.product), " ", mark(one.rounds)],
+    h("ul", { class: "chips" }, one.users.map((each) => h("li", {}, called(each.user, each.name), " ", h("b", {}, decimal(each.expected))))),
+    ...(strategies ? [[strategy(one.strategy), " ", mark(tried.get(one.strategy))]] : []), percent(one.share),
   ]);
-  place.append(section("By product", table("Best users by product", columns, rows, [columns.length - 1])));
+  place.append(section("By product", h("p", { class: "hint" }, "Those with the most closed rounds first. Not tried: no round about it, or with it, is closed; what is expected comes from features alone."), table("Best users by product", columns, rows, [columns.length - 1])));
 }

@@ -3,17 +3,22 @@
 import { h, announce, button, link, problem } from "./dom.js";
 import { get, leaveView, path, remove } from "./api.js";
 import { hideNumbers } from "./charts.js";
-import { list, create } from "./campaigns.js";
+import { list } from "./campaigns.js";
+import { create } from "./create.js";
+import { compare } from "./compare.js";
 import { overview } from "./overview.js";
 import { next } from "./next.js";
 import { rounds, round } from "./rounds.js";
 import { network } from "./network.js";
 import { learned } from "./learned.js";
 import { manage } from "./manage.js";
+import { forgetNames, learnNames } from "./names.js";
 import { login } from "./login.js";
+import { people } from "./people.js";
+import { lift } from "./lift.js";
 
 // The last one is what nobody sees who may not use it.
-const TABS = [["", "Overview", overview], ["next", "Next round", next, "operate"], ["rounds", "Rounds", rounds], ["network", "Network", network], ["learned", "What was learned", learned], ["manage", "Manage", manage, "operate"]];
+const TABS = [["", "Overview", overview], ["next", "Next round", next, "operate"], ["rounds", "Rounds", rounds], ["network", "Network", network], ["learned", "What was learned", learned], ["lift", "Lift", lift], ["people", "People", people], ["manage", "Manage", manage, "operate"]];
 const RANKS = ["read", "operate", "admin"];
 
 const main = document.getElementById("main");
@@ -35,6 +40,7 @@ function view(parts) {
   if (!first) return { title: "Campaigns", draw: (place) => list(place, session) };
   if (first === "login") return { title: "Log in", draw: (place) => login(place, start) };
   if (first === "new" && session.may("admin")) return { title: "New campaign", draw: (place) => create(place) };
+  if (first === "compare") return { title: "Compare campaigns", draw: compare };
   if (first === "c" && name) {
     const found = tabs().find(([key]) => key === (tab ?? ""));
     if (tab === "rounds" && rest.length) {
@@ -64,8 +70,14 @@ function plain(part) {
   try { return decodeURIComponent(part); } catch { return part; }
 }
 
+// Where the address chooses what is not there, the way out.
+function plainAddress(error) {
+  const [address, chosen] = location.hash.split("?");
+  return error.status === 422 && chosen ? h("p", {}, h("a", { href: address }, "Show everything instead")) : "";
+}
+
 async function show(event) {
-  const mine = ++turn, parts = location.hash.replace(/^#\/?/, "").split("/").map(plain).filter(Boolean);
+  const mine = ++turn, parts = location.hash.split("?")[0].replace(/^#\/?/, "").split("/").map(plain).filter(Boolean);
   const found = session.role || parts[0] === "login" ? view(parts) : view(["login"]);
   leave?.();
   leave = null;
@@ -83,12 +95,14 @@ async function show(event) {
   }
   const content = h("div", { class: "view" });
   try {
+    if (found.name) await learnNames(found.name); else forgetNames();
+    if (mine !== turn) return;
     const stop = await found.draw(content);
     if (mine !== turn) { stop?.(); return; }
     leave = stop ?? null;
   } catch (error) {
     if (mine !== turn) return;
-    content.replaceChildren(problem(error));
+    content.replaceChildren(problem(error), plainAddress(error));
   }
   place.replaceWith(content);
 }

@@ -2,6 +2,7 @@
 
 import { announce, asId, button, busy, confirmed, count, done, field, finder, form, h, num, section } from "./dom.js";
 import { campaign, get, post, remove, typeOf } from "./api.js";
+import { forgetNames } from "./names.js";
 import { searchProducts } from "./next.js";
 import { counted, rowsForm, TABLE_FILES } from "./uploads.js";
 
@@ -17,6 +18,7 @@ function products(name) {
   const table = file(true);
   return section("Add products", form("Add products", async (said) => {
     const report = await post(campaign(name, "products"), table.files[0], { type: typeOf(table.files[0]) });
+    forgetNames();
     done(said, `${count(report.added, "product")} added; the catalogue has ${num(report.total)} now.`, report.known ? `${num(report.known)} were known before and stay as they are.` : null);
   }, [field("Table of products", table, "CSV, NDJSON or Parquet with the same columns as when the campaign was created.")], { look: "" }));
 }
@@ -39,7 +41,7 @@ function past(name, about) {
   const product = about.products ? finder(searchProducts(name)) : null;
   const span = h("input", { type: "text", autocomplete: "off", placeholder: "7d" });
   const more = [
-    ...(product ? [["product", [field("Product of all rows", product.input, "Empty: a column product names it."), product.list], () => product.input.value.trim()]] : []),
+    ...(product ? [["product", [field("Product of all rows", product.input, "Empty: a column product names it."), product.list], () => (product.input.value.trim() ? product.chosen() : "")]] : []),
     ["window", field("A response counts for", span, "Of purchases: such as 7d. Empty: as in this campaign."), () => span.value.trim()],
   ];
   return section("Learn from the past", rowsForm(campaign(name, "history"), {

@@ -1,7 +1,8 @@
 // The picture of the network, on a canvas: places come from the service, zoom and choice happen here.
 
-import { button, count, decimal, field, finder, h, num, percent, productText, section } from "./dom.js";
+import { button, count, decimal, field, finder, h, num, percent, section } from "./dom.js";
 import { campaign, get, watch } from "./api.js";
+import { called, productText } from "./names.js";
 import { searchProducts, searchUsers } from "./next.js";
 
 const MOST = 10000;
@@ -63,7 +64,7 @@ export async function network(place, name, session) {
         product ? [field("Strongest edges for product", product.input, "Empty: from contacted users to those who responded."), product.list] : null,
         person ? [field("Find a user", person.input), person.list] : null,
         h("section", { "aria-label": "The chosen user" }, panel))));
-  panel.append(h("h2", {}, "Choose a user"), h("p", {}, person ? "Click a point, or type an id." : "Click a point."));
+  panel.append(h("h2", {}, "Choose a user"), h("p", {}, person ? "Click a point, or type a name or an id." : "Click a point."));
   await load();
   const size = new ResizeObserver(redraw);
   size.observe(canvas);
@@ -208,7 +209,8 @@ function nearest(canvas, state, x, y) {
 async function tell(panel, name, user, state, session) {
   const at = state.index.get(String(user)), data = state.data;
   const marks = at === undefined ? [] : [["seeds", "contacted"], ["held_out", "held out"], ["reached", "responded"]].filter(([key]) => data[key].includes(at)).map(([, text]) => text);
-  const parts = [h("h2", {}, String(user))];
+  const known = at === undefined ? null : data.names?.[at];
+  const parts = [h("h2", {}, known ?? String(user)), known ? h("p", { class: "hint" }, String(user)) : ""];
   if (marks.length) parts.push(h("p", {}, `In round ${data.round}: ${marks.join(", ")}.`));
   if (session.role === "read") {
     if (at !== undefined) parts.push(h("p", {}, `${count(data.followers[at], "follower")}.`));
@@ -219,9 +221,10 @@ async function tell(panel, name, user, state, session) {
   const contacted = found.rounds;
   parts.push(h("p", {}, `${count(found.followers, "follower")}${found.group !== null ? `, group ${found.group}` : ""}.`));
   parts.push(h("p", {}, contacted.length ? `Contacted in ${count(contacted.length, "round")}, last in round ${contacted.at(-1)}.` : "Not contacted yet."));
+  if (found.why_not !== null) parts.push(h("p", {}, h("strong", {}, "May not be contacted: "), `this user ${found.why_not}.`));
   if (found.expected !== null) parts.push(h("p", {}, `${decimal(found.expected)} responses expected if contacted alone.`));
   if (found.strongest.length) {
-    parts.push(h("h3", {}, "Strongest followers"), h("ol", { class: "plain strong" }, found.strongest.map((one) => h("li", {}, h("span", {}, String(one.user)), h("b", {}, percent(one.probability))))));
+    parts.push(h("h3", {}, "Strongest followers"), h("ol", { class: "plain strong" }, found.strongest.map((one) => h("li", {}, h("span", {}, called(one.user, one.name)), h("b", {}, percent(one.probability))))));
   }
   panel.replaceChildren(...parts);
 }

@@ -1,42 +1,40 @@
 // The next round: the question, the proposal with its reasons, one user changed for another, and the acceptance.
 
-import { address, announce, asId, button, busy, cost, count, decimal, field, finder, form, h, ids, interval, num, numbers, productText, section } from "./dom.js";
+import { address, announce, asId, button, busy, cost, count, decimal, field, finder, form, h, ids, interval, moneyInterval, num, numbers, section } from "./dom.js";
 import { campaign, get, newKey, post } from "./api.js";
+import { catalogue, productText, strategyText, withId } from "./names.js";
 import { reasonTable } from "./rounds.js";
+import { termsOf, weary } from "./terms.js";
 
 export async function next(place, name) {
-  const [about, products, strategies, someone] = await Promise.all([
-    get(campaign(name)), get(campaign(name, "products"), { limit: 1 }), get(campaign(name, "strategies"), { limit: 500 }),
-    get(campaign(name, "users"), { limit: 1 })]);
-  const world = { name, about, sample: idOf(someone.items[0]), product: idOf(products.items[0]), strategies: strategies.items.map(idOf) };
+  const [about, someone] = await Promise.all([get(campaign(name)), get(campaign(name, "users"), { limit: 1 })]);
+  const world = { name, about, sample: someone.items[0]?.id, product: catalogue("products")[0], strategies: catalogue("strategies").map((entry) => entry.id) };
   const proposal = h("div");
   place.append(question(world, proposal), proposal);
 }
 
-// Lists hold ids, or entries that have one.
-const idOf = (entry) => (entry !== null && typeof entry === "object" ? entry.id : entry);
-
-export const searchUsers = (name) => async (text) => (await get(campaign(name, "users"), { search: text, limit: 20 })).items.map(idOf);
-export const searchProducts = (name) => async (text) => (await get(campaign(name, "products"), { search: text, limit: 50 })).items.map(idOf);
+export const searchUsers = (name) => async (text) => (await get(campaign(name, "users"), { search: text, limit: 20 })).items;
+export const searchProducts = (name) => async (text) => (await get(campaign(name, "products"), { search: text, limit: 50 })).items;
 
 const LABELS = {
   product: "Product", k: "Users to contact", strategies: "Strategies to choose from", per_user: "Each user gets the best one for them",
-  holdout: "Hold out, %", cooldown: "Leave out users contacted within", deadline: "Close by itself after", budget: "Budget",
+  holdout: "Hold out, %", cooldown: "Leave out users contacted within", audience_rest: "Leave out users whose followers were addressed within", deadline: "Close by itself after", budget: "Budget",
   quotas: "Most users of each group", minima: "Fewest users of each group", exclude: "Never these users", must_include: "Always these", candidates: "Only among these",
 };
 
 function question(world, place) {
   const { name, about } = world, defaults = about.settings.ask || {};
   const product = about.products ? finder(searchProducts(name)) : null;
-  if (product) { product.input.required = true; product.input.value = world.product === undefined ? "" : String(world.product); product.look(); }
+  if (product) { product.input.required = true; product.input.value = world.product === undefined ? "" : world.product.name ?? String(world.product.id); product.look(); }
   const k = h("input", { type: "number", min: "1", max: String(about.users), step: "1", value: String(defaults.k ?? Math.min(10, about.users)), inputmode: "numeric", required: true });
-  const offered = world.strategies.map((strategy) => ({ strategy, box: h("input", { type: "checkbox", checked: true }) }));
-  const perUser = h("input", { type: "checkbox" });
+  const usual = Array.isArray(defaults.strategies) ? defaults.strategies.map(String) : null;
+  const offered = world.strategies.map((strategy) => ({ strategy, box: h("input", { type: "checkbox", checked: !usual || usual.includes(String(strategy)) }) }));
+  const perUser = h("input", { type: "checkbox", checked: Boolean(defaults.per_user) });
   const text = (placeholder = "") => h("input", { type: "text", autocomplete: "off", placeholder });
-  const holdout = h("input", { type: "number", min: "0", max: "50", step: "1", inputmode: "numeric", placeholder: defaults.holdout ? String(Math.round(100 * defaults.holdout)) : "0" });
+  const holdout = h("input", { type: "number", min: "0", max: "50", step: "1", inputmode: "numeric", placeholder: String(Math.round(100 * (defaults.holdout || 0))) });
   const budget = h("input", { type: "number", min: "0", step: "any", inputmode: "decimal" });
   const [quota, minimum] = [1, 2].map(() => h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" }));
-  const [cooldown, deadline] = [text("14d"), text("7d")];
+  const [cooldown, deadline, rest] = [text(span(defaults.cooldown)), text(span(defaults.deadline ?? defaults.window ?? about.settings.window)), text(span(defaults.audience_rest))];
   const [exclude, include, candidates] = [1, 2, 3].map(() => h("textarea", { rows: "2", spellcheck: "false" }));
 
   const body = () => {
@@ -48,7 +46,7 @@ function question(world, place) {
     if (budget.value) asked.budget = Number(budget.value);
     if (quota.value) asked.quotas = Number(quota.value);
     if (minimum.value) asked.minima = Number(minimum.value);
-    for (const [key, control] of [["cooldown", cooldown], ["deadline", deadline]]) if (control.value.trim()) asked[key] = control.value.trim();
+    for (const [key, control] of [["cooldown", cooldown], ["audience_rest", rest], ["deadline", deadline]]) if (control.value.trim()) asked[key] = control.value.trim();
     for (const [key, control] of [["exclude", exclude], ["must_include", include], ["candidates", candidates]]) {
       const listed = ids(control.value, world.sample);
       if (listed.length) asked[key] = listed;
@@ -61,34 +59,41 @@ function question(world, place) {
       product ? [field(LABELS.product, product.input, `One of ${num(about.products)}; type to search.`), product.list] : h("p", {}, "This campaign has no products: every round is about the same thing."),
       field(LABELS.k, k)),
     offered.length ? h("fieldset", {}, h("legend", {}, LABELS.strategies),
-      h("div", { class: "boxes" }, offered.map(({ strategy, box }) => field(String(strategy), box))),
+      h("div", { class: "boxes" }, offered.map(({ strategy, box }) => field(strategyText(strategy), box))),
       field(`${LABELS.per_user} (otherwise all get the same)`, perUser)) : null,
     h("details", {}, h("summary", {}, "Limits: budget, hold-out, rest between contacts, lists of users"),
       h("div", { class: "grid" },
         field(LABELS.holdout, holdout, "Drawn at random, not contacted: measures what contact changes."),
         field(LABELS.cooldown, cooldown),
+        field(LABELS.audience_rest, rest),
         field(LABELS.deadline, deadline),
         about.costs ? field(LABELS.budget, budget) : null,
         about.groups ? [field(LABELS.quotas, quota), field(LABELS.minima, minimum)] : null),
       h("div", { class: "grid" }, field(LABELS.exclude, exclude, "Ids, one in a line or with commas between them."),
         field(LABELS.must_include, include), field(LABELS.candidates, candidates))),
   ];
-  return section("What is the round about?", form("Propose users", async () => {
+  const propose = async () => {
     const asked = body();
-    proposed(world, place, asked, await post(campaign(name, "preview"), asked));
-  }, parts, { labels: LABELS }));
+    proposed(world, place, asked, await post(campaign(name, "preview"), asked), { again: propose, useRest: (length) => { rest.value = length; ask.requestSubmit(); } });
+  };
+  const ask = form("Propose users", propose, parts, { labels: LABELS });
+  return section("What is the round about?", ask);
 }
 
-function proposed(world, place, asked, first) {
-  const { name } = world, best = first, key = newKey();
-  const summary = h("div", { "aria-live": "polite" }), people = h("div"), said = h("div");
-  let now = first, changed = new Map();  // by the user who is there now: who was proposed in that place
+function proposed(world, place, asked, first, { again, useRest }) {
+  const { name } = world, best = first;
+  const summary = h("div", { "aria-live": "polite" }), agreed = h("div"), people = h("div"), said = h("div");
+  let now = first, key = "", sent = "", changed = new Map();  // by the user who is there now: who was proposed in that place
   const accept = button("Accept and open the round", () => busy(accept, said, async () => {
-    const body = changed.size ? { ...asked, users: contacts(now) } : asked;
-    const opened = await post(campaign(name, "rounds"), body, { key: changed.size ? newKey() : key });
+    // What was shown is what is opened, or nothing is.
+    const body = { ...asked, ...(changed.size && { users: contacts(now) }), deadline: now.deadline, proposal: now.proposal };
+    if (JSON.stringify(body) !== sent) [key, sent] = [newKey(), JSON.stringify(body)];
+    const opened = await post(campaign(name, "rounds"), body, { key });
     announce(`Round ${opened.number} is open.`);
     location.hash = address("c", name, "rounds", opened.number);
   }, LABELS), "primary");
+
+  const afresh = button("Propose again", () => busy(afresh, said, again, LABELS));
 
   const contacts = (found) => (found.strategies
     ? found.explanation.seeds.map((seed) => ({ user: seed.user, strategy: seed.strategy }))
@@ -106,12 +111,13 @@ function proposed(world, place, asked, first) {
     changed.delete(old);
     if (fresh !== was) changed.set(fresh, was);
     draw();
-    [...people.querySelectorAll("button")].find((each) => each.getAttribute("aria-label") === `Change ${fresh}`)?.focus();
+    [...people.querySelectorAll("button")].find((each) => each.dataset.user === String(fresh))?.focus();
   }
 
   function draw() {
-    summary.replaceChildren(numbers("What to expect", expectations(now, best, asked, changed.size)));
-    people.replaceChildren(reasonTable("Proposed users", now.explanation.seeds, Boolean(now.strategies), new Set(),
+    summary.replaceChildren(numbers("What to expect", expectations(now, best, changed.size)));
+    agreed.replaceChildren(termsOf(now), weary(now.fatigue, useRest) ?? "");
+    people.replaceChildren(reasonTable("Proposed users", now.explanation.seeds, Boolean(now.strategies), new Set(now.held_out.map(String)),
       (seed) => change(world, seed, changed.get(seed.user), swap)));
   }
 
@@ -119,16 +125,25 @@ function proposed(world, place, asked, first) {
   const left = Object.entries(first.explanation.left_out || {}).filter(([, number]) => number).map(([reason, number]) => `${reason.replaceAll("_", " ")} ${num(number)}`);
   const title = h("div", { class: "proposal" }, section(`Proposal for ${productText(asked.product ?? null)}`, summary,
     left.length ? h("p", {}, `Left out beforehand: ${left.join(", ")}.`) : null, people,
-    h("p", { class: "actions" }, accept, h("span", { class: "hint" }, "Nothing is opened before you accept.")), said));
+    h("h3", {}, "What you accept"), agreed,
+    h("p", { class: "actions" }, accept, afresh, h("span", { class: "hint" }, "Nothing is opened before you accept; and if others would be chosen by then, nothing is opened either.")), said));
   place.replaceChildren(title);
   title.querySelector("h2").tabIndex = -1;
   title.querySelector("h2").focus();
 }
 
-function expectations(now, best, asked, changes) {
+// A duration as it is typed; what the campaign does if nothing is typed stands in the field.
+function span(value) {
+  if (typeof value !== "number") return value || "";
+  const [unit, size] = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]].find(([, size]) => value >= size && value % size === 0) || ["s", 1];
+  return `${value / size}${unit}`;
+}
+
+function expectations(now, best, changes) {
   const { reach } = now, found = [[decimal(reach.mean), `users expected to respond; ${interval(reach)}`]];
   if (changes) found.push([signed(now.difference), `expected responses by your ${count(changes, "change")}; the proposal has ${decimal(best.reach.mean)}`, "change"]);
-  found.push([num(now.explanation.seeds.length), asked.holdout ? `users, ${Math.round(100 * asked.holdout)} % of them held out` : "users to contact"]);
+  found.push([num(now.seeds.length), now.held_out.length ? `users to contact; ${num(now.held_out.length)} more are held out` : "users to contact"]);
+  if (reach.revenue) found.push([cost(reach.revenue.mean), `revenue expected; ${moneyInterval(reach.revenue)}`]);
   if (now.cost !== null) found.push([cost(now.cost), "cost of the contacts"]);
   return found;
 }
@@ -141,7 +156,7 @@ function change(world, seed, was, swap) {
   const rest = () => {
     const start = button("Change", () => {
       const found = finder(searchUsers(world.name));
-      found.input.setAttribute("aria-label", `In place of ${seed.user}`);
+      found.input.setAttribute("aria-label", `In place of ${withId(seed.user, seed.name)}`);
       const go = h("button", {}, "Swap");
       const form = h("form", { class: "swap" }, found.input, found.list, go, button("Keep", rest, "quiet"), said);
       form.addEventListener("submit", (event) => {
@@ -154,7 +169,8 @@ function change(world, seed, was, swap) {
       cell.replaceChildren(form);
       found.input.focus();
     }, "small");
-    start.setAttribute("aria-label", `Change ${seed.user}`);
+    start.setAttribute("aria-label", `Change ${withId(seed.user, seed.name)}`);
+    start.dataset.user = String(seed.user);
     const undo = was === undefined ? null : button("Undo", () => busy(undo, said, () => swap(seed.user, was)), "small quiet");
     undo?.setAttribute("aria-label", `Back to ${was}`);
     cell.replaceChildren(start, undo ?? "", said);

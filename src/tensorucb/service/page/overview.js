@@ -1,27 +1,36 @@
 // How a campaign is going: large numbers, figures, rounds. It follows the log by itself.
 
-import { address, announce, cost, count, decimal, h, keepingFocus, link, num, numbers, percent, points, productText, reachText, section, table } from "./dom.js";
+import { address, announce, cost, count, day, decimal, h, keepingFocus, link, num, numbers, percent, points, reachText, section, table } from "./dom.js";
 import { campaign, get, watch } from "./api.js";
 import { card, chart } from "./charts.js";
+import { moneyNumbers, revenueText } from "./money.js";
+import { filters, selected, selection, withSelection } from "./filters.js";
+import { called, product, productText, strategyText } from "./names.js";
+import { segments } from "./segments.js";
 
 const LAST = 12;
 
 export async function overview(place, name, session) {
-  const head = h("div"), pictures = h("div", { class: "cards" }), below = h("div");
+  const head = h("div"), bar = h("div"), pictures = h("div", { class: "cards" }), below = h("div");
   const charts = new Map();
   let closed = 0;
-  place.append(head, pictures, below);
+  place.append(head, bar, pictures, below);
 
   async function draw(live) {
-    const [about, progress, figures] = await Promise.all([
-      get(campaign(name)), get(campaign(name, "progress"), { rounds: 200 }), get(campaign(name, "figures"))]);
+    const [about, progress, notices, figures] = await Promise.all([
+      get(campaign(name)), get(campaign(name, "progress"), { rounds: 200, ...selection() }), get(campaign(name, "attention")), get(campaign(name, "figures"), selection())]);
     keepingFocus(place, () => {
-      head.replaceChildren(...opening(name, about, progress, session));
-      below.replaceChildren(...lastRounds(name, progress, session));
+      head.replaceChildren(...opening(name, about, progress, notices, session));
+      below.replaceChildren(...segments(progress), ...lastRounds(name, progress, session));
     });
+    for (const [figure, made] of charts) {
+      if (figures.items.some((item) => item.figure === figure && item.title === made.title)) continue;
+      made.figure.closest("section").remove();
+      charts.delete(figure);
+    }
     for (const { figure, title, about: text } of figures.items) {
       if (charts.has(figure)) { charts.get(figure).draw().catch(() => {}); continue; }
-      const made = chart(campaign(name, "figures", figure), title);
+      const made = { ...chart(campaign(name, "figures", figure), title, selection), title };
       charts.set(figure, made);
       pictures.append(card(title, made.figure, text));
     }
@@ -31,20 +40,24 @@ export async function overview(place, name, session) {
   }
 
   await draw(false);
+  if (closed || selected()) bar.append(await filters(name, () => draw(false), true));
   return watch(name, () => draw(true));
 }
 
-function opening(name, about, progress, session) {
+function opening(name, about, progress, notices, session) {
   const facts = [["users", about.users], ["edges", about.edges], ["products", about.products], ["strategies", about.strategies], ["rounds", about.rounds]]
     .filter(([, value]) => value).map(([what, value]) => h("li", {}, `${what} `, h("b", {}, num(value))));
   if (about.behind) facts.push(h("li", {}, "model behind by rounds ", h("b", {}, num(about.behind))));
   const parts = [h("ul", { class: "facts", "aria-label": "The campaign" }, facts, h("li", {}, `policy `, h("b", {}, about.policy)))];
-  parts.push(whatNow(name, progress, session));
+  if (notices.length) parts.push(needed(name, notices));
+  if (!selected()) parts.push(whatNow(name, progress, session));
   if (progress.rounds.length) parts.push(numbers("Key numbers", keyNumbers(progress)));
-  const lost = Object.entries(about.quarantined || {});
-  if (lost.length) parts.push(section("Left out", h("p", {}, `${count(lost.length, "closed round")} could not be learned; the model goes on without. `, lost[0][1])));
   return parts;
 }
+
+// What needs a person today, the most urgent first.
+const needed = (name, notices) => section("Needs attention", h("ul", { class: "plain attention" }, notices.map((notice) => h("li", {},
+  notice.text, notice.round === null ? null : [" ", link(`See round\u00a0${notice.round}`, "c", name, "rounds", notice.round)]))));
 
 // The one thing to do next.
 function whatNow(name, progress, session) {
@@ -67,30 +80,37 @@ function keyNumbers(progress) {
   if (closed.expected !== null) found.push([num(closed.compared), `responses; ${num(closed.expected)} were expected`]);
   found.push([num(progress.reached), "different users responded"], [num(progress.contacted), "different users contacted"]);
   if (progress.spend !== null) found.push([cost(progress.spend), "spent on contacts"]);
-  if (held) found.push([`${held.held} of ${held.rounds}`, `intervals held; ${Math.round(100 * held.promised)}\u00a0% are promised`]);
-  if (lift) found.push([points(lift.difference), `lift in percentage points (90\u00a0%: ${points(lift.low)} to ${points(lift.high)})`]);
+  found.push(...moneyNumbers(progress.revenue));
+  if (held) found.push([`${num(held.held)} of ${num(held.rounds)}`, `intervals held; ${Math.round(100 * held.promised)}\u00a0% are promised`]);
+  if (lift && !lift.responders) found.push(["–", `lift: no countable responses yet (90\u00a0%: ${points(lift.low)} to ${points(lift.high)} percentage points)`]);
+  else if (lift) found.push([points(lift.difference), `lift in percentage points (90\u00a0%: ${points(lift.low)} to ${points(lift.high)})`]);
   return found;
 }
 
 function lastRounds(name, progress, session) {
-  if (!progress.rounds.length) return [];
-  const rows = progress.rounds.slice(-LAST).reverse().map((one) => roundRow(name, one));
+  if (!progress.rounds.length) return selected() ? [section("No such round", h("p", {}, "No round matches. Choose another product, strategy or period."))] : [];
+  const rows = progress.rounds.slice(-LAST).reverse().map((one) => roundRow(name, one, progress));
   const groups = [["Products", "Product", progress.products], ["Strategies", "Strategy", progress.strategies]].filter(([, , found]) => found.length);
   return [
-    section("Rounds", table("Rounds", ROUND_COLUMNS, rows, [2, 4]), h("p", { class: "actions" }, link("All rounds", "c", name, "rounds"),
+    section("Rounds", table("Rounds", roundColumns(progress), rows, ROUND_NUMBERS), h("p", { class: "actions" }, h("a", { href: withSelection(address("c", name, "rounds")) }, "All rounds"),
       session.may("operate") ? h("a", { href: `${campaign(name, "export")}?format=csv`, download: "" }, "Download everything as CSV") : null)),
     ...groups.map(([title, first, found]) => section(title,
       h("p", {}, "Believed is the share of followers that was expected to respond when the rounds were opened, observed is the share that did."),
       table(title, [first, "Observed", "Believed", "Responses", "Followers", "Contacts"],
-        found.slice(0, 15).map((one) => [productText(one.id), percent(one.observed), percent(one.believed), decimal(one.responders).replace(/\.0$/, ""), num(one.followers), num(one.contacts)]),
+        found.slice(0, 15).map((one) => [one.id === null ? "by features" : called(one.id, one.name), percent(one.observed), percent(one.believed), decimal(one.responders).replace(/\.0$/, ""), num(one.followers), num(one.contacts)]),
         [1, 2, 3, 4, 5]))),
   ];
 }
 
-export const ROUND_COLUMNS = ["Round", "Status", "Responded", "Expected (90\u00a0%)", "Contacted", "Product"];
+const ROUND_COLUMNS = ["Round", "Opened", "Status", "Responded", "Expected (90\u00a0%)", "Contacted", "Product", "Strategy", "Spent"];
+export const ROUND_NUMBERS = [3, 5, 8, 9];
+// Without the last column where nothing is known of what responses are worth.
+export const roundColumns = ({ revenue }) => (revenue ? [...ROUND_COLUMNS, "Revenue (90\u00a0% expected)"] : ROUND_COLUMNS);
 
-export const roundRow = (name, one) => [
+export const roundRow = (name, one, { revenue }) => [
   link(`Round\u00a0${one.number}`, "c", name, "rounds", one.number),
+  h("span", { class: "date" }, day(one.opened)),
   h("span", { class: `state ${one.status}` }, one.kind === "ask" ? one.status : `${one.status} (${one.kind})`),
-  num(one.responders), reachText(one.expected), num(one.contacted), productText(one.product),
+  num(one.responders), reachText(one.expected), num(one.contacted), product(one.product),
+  one.strategies.length ? one.strategies.map(strategyText).join(", ") : "–", one.spend === null ? "–" : cost(one.spend), ...(revenue ? [revenueText(one)] : []),
 ];

@@ -1,28 +1,33 @@
 // All rounds, and one round: who to contact and why, responses in, close.
 
-import { button, busy, cost, decimal, done, field, fine, h, id, interval, keepingFocus, link, note, num, numbers, paged, productText, reachText, section, when } from "./dom.js";
+import { button, busy, cost, decimal, done, field, finder, fine, h, interval, keepingFocus, link, note, num, numbers, paged, reachText, section, when } from "./dom.js";
 import { campaign, get, post, watch } from "./api.js";
-import { ROUND_COLUMNS, roundRow } from "./overview.js";
+import { filters, selected, selection } from "./filters.js";
+import { roundMoney } from "./money.js";
+import { called, productText, strategy } from "./names.js";
+import { searchUsers } from "./next.js";
+import { ROUND_NUMBERS, roundColumns, roundRow } from "./overview.js";
 import { counted, rowsForm } from "./uploads.js";
 
 const MOST = 1000;
 
 export async function rounds(place, name, session) {
-  const list = paged("Rounds", ROUND_COLUMNS, [], [2, 4]), last = h("p", { class: "hint", hidden: true }, `The last ${num(MOST)} rounds.`);
+  const list = paged("Rounds", [], [], ROUND_NUMBERS), last = h("p", { class: "hint", hidden: true }, `The last ${num(MOST)} rounds.`);
   const none = section("No round yet", h("p", {}, "Rounds will stand here, the newest first."),
     session.may("operate") ? h("p", {}, link("Ask for the first round", "c", name, "next")) : null);
-  const some = h("section", { "aria-label": "Rounds" }, list.place, last);
+  const bar = h("div"), some = h("section", { "aria-label": "Rounds" }, bar, list.place, last);
   const draw = async () => {
-    const progress = await get(campaign(name, "progress"), { rounds: MOST });
-    const rows = [...progress.rounds].reverse().map((one) => roundRow(name, one));
+    const progress = await get(campaign(name, "progress"), { rounds: MOST, ...selection() });
+    const rows = [...progress.rounds].reverse().map((one) => roundRow(name, one, progress));
     last.hidden = rows.length < MOST;
     keepingFocus(place, () => {
-      list.update(rows);
-      const now = rows.length ? some : none;
+      list.update(rows, roundColumns(progress));
+      const now = rows.length || selected() ? some : none;
       if (now.parentNode !== place) place.replaceChildren(now);
     });
   };
   await draw();
+  bar.append(await filters(name, draw));
   return watch(name, draw);
 }
 
@@ -64,6 +69,7 @@ function standing(one, told) {
   shown.push([num(one.contacted.length), "users to contact"]);
   if (one.held_out.length) shown.push([num(one.held_out.length), "held out, not to be contacted"]);
   if (one.cost !== null) shown.push([cost(one.cost), "cost of the contacts"]);
+  shown.push(...roundMoney(one, told));
   const facts = [["status", one.status], ["product", productText(one.product)], ["opened", when(one.opened)], ["closes", one.status === "open" && one.deadline ? when(one.deadline) : null], ["closed", one.closed ? when(one.closed) : null]];
   return [
     h("ul", { class: "facts", "aria-label": "The round" }, facts.filter(([, value]) => value).map(([what, value]) => h("li", {}, `${what} `, h("b", {}, value)))),
@@ -88,7 +94,7 @@ function upload(address, one, before, after) {
   const open = one.status === "open";
   const sent = rowsForm(address, {
     label: "File with responses", action: "Send responses", look: open ? "primary" : "", before,
-    hint: "CSV, NDJSON, JSON or Parquet with the columns user and time, or source, target and outcome (0 or 1).",
+    hint: "CSV, NDJSON, JSON or Parquet with the columns user and time, or source, target and outcome (0 or 1); a column amount is what a response brought.",
   }, (report, said, was) => after(counted([report.accepted, "row"], report, TOLD), was));
   return section(open ? "2. Send what came back" : "Late responses",
     h("p", {}, open ? "As often as you like: rows that were sent before are counted once." : "The round is closed; what comes now is learned as well."), sent);
@@ -100,7 +106,13 @@ function ending(at, one, before, after) {
   const said = h("div");
   const close = button("Close and learn", () => busy(close, said, async () => {
     const was = before();
-    await post(at("close"), {});
+    try {
+      await post(at("close"), {});
+    } catch (error) {
+      if (!error.kind?.endsWith("EarlyCloseError")) throw error;
+      if (!window.confirm(`${error.message}\n\nClose it all the same?`)) return;
+      await post(at("close"), { early: true });
+    }
     await after("The round is closed. Silence counts as “no”, and the model has learned from it.", was);
   }));
   const cancel = button("Cancel the round", () => busy(cancel, said, async () => {
@@ -129,33 +141,34 @@ async function people(place, name, one, session) {
 }
 
 export function reasonTable(label, seeds, strategies, held = new Set(), extra = null) {
-  const columns = ["User", ...(extra ? [h("span", { class: "hidden" }, "Change")] : []), ...(strategies ? ["Strategy"] : []), "Adds", "Alone", "Strongest followers"];
+  const byValue = seeds.some((seed) => seed.metric === "value");
+  const columns = ["User", ...(extra ? [h("span", { class: "hidden" }, "Change")] : []), ...(strategies ? ["Strategy"] : []), byValue ? "Adds revenue" : "Adds", byValue ? "Revenue alone" : "Alone", "Strongest followers"];
   const first = 1 + (extra ? 1 : 0) + (strategies ? 1 : 0);
   const rows = seeds.map((seed, place) => [
-    [id(seed.user), held.has(String(seed.user)) ? h("span", { class: "state" }, "held out") : null],
+    [called(seed.user, seed.name), held.has(String(seed.user)) ? h("span", { class: "state" }, "held out") : null],
     ...(extra ? [extra(seed, place)] : []),
-    ...(strategies ? [seed.strategy === null || seed.strategy === undefined ? "–" : String(seed.strategy)] : []),
+    ...(strategies ? [strategy(seed.strategy)] : []),
     number(seed.gain), number(seed.score),
     followers(seed.followers || []),
   ]);
   return h("div", {}, paged(label, columns, rows, [first, first + 1]).place,
-    h("p", { class: "hint" }, "Adds: this user’s part of the expected responses, beyond the users above; chosen users themselves do not count. Alone: if nobody else were contacted. Followers with the probability of a response."));
+    h("p", { class: "hint" }, `Adds: this user’s part of the expected ${byValue ? "revenue" : "responses"}, beyond the users above; chosen users themselves do not count. Alone: if nobody else were contacted. Followers with the probability of a response.`));
 }
 
 const followers = (found) => (found.length
-  ? h("ul", { class: "chips" }, found.slice(0, 3).map((each) => h("li", {}, id(each.user), " ", h("b", {}, fine(each.probability)))))
+  ? h("ul", { class: "chips" }, found.slice(0, 3).map((each) => h("li", {}, called(each.user, each.name), " ", h("b", {}, fine(each.probability)))))
   : "–");
 
 const number = (value) => (value === null || value === undefined ? "–" : fine(value));
 
 function why(name, one, byUser) {
-  const user = h("input", { type: "text", autocomplete: "off" }), said = h("div", { "aria-live": "polite" }), submit = h("button", {}, "Explain");
-  const form = h("form", { class: "inline" }, field("Why not somebody else?", user, "Type the id of a user."), submit);
+  const user = finder(searchUsers(name)), said = h("div", { "aria-live": "polite" }), submit = h("button", {}, "Explain");
+  const form = h("form", { class: "inline" }, field("Why not somebody else?", user.input, "Type the name or the id of a user."), user.list, submit);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     busy(submit, said, async () => {
-      const known = byUser.get(user.value.trim());
-      const found = known || await get(campaign(name, "rounds", one.id, "explanation"), { user: user.value.trim() });
+      const wanted = String(user.chosen());
+      const found = byUser.get(wanted) || await get(campaign(name, "rounds", one.id, "explanation"), { user: wanted });
       said.replaceChildren(note(h("p", {}, found.text)));
     });
   });

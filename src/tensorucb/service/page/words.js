@@ -12,7 +12,7 @@ const CALLS = {
   users: "the tab Network",
   campaigns: "the list of campaigns",
 };
-const VALUES = { skip: "“Leave these rows out and count them”" };
+const VALUES = { max_left_out: "“Leave all of them out”" };
 const CONSTANTS = { None: "nothing", True: "yes", False: "no" };
 
 // `labels` are those of the fields that were sent, by name.
@@ -23,7 +23,7 @@ export function inPageWords(parts, labels = {}) {
 function named({ kind, name, value }, labels) {
   if (kind === "call") return CALLS[name] || name;
   if (kind === "constant") return CONSTANTS[name] || name;
-  if (value && VALUES[value]) return VALUES[value];
+  if (value && VALUES[name]) return VALUES[name];
   const label = labels[name.split(".").find((part) => labels[part])];
   const shown = label ? `“${label}”` : name;
   return value ? `${shown}, as ${typeof value === "object" ? Object.entries(value).map((pair) => pair.join(":")).join(", ") : value}` : shown;

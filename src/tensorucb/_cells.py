@@ -1,0 +1,336 @@
+"""Cells of tables as people and programs write them: ids, numbers with currencies, flags, days and times.
+
+`parse` reads the columns that have a meaning, and says of each row what is wrong with it; `guess` reads the others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from tensorucb._delimited import FAULT, LINE, VALUE
+from tensorucb.checks import LONGEST_TEXT, check_id, is_missing, is_real, plain, shown
+from tensorucb.errors import InputError, TensorUCBError
+from tensorucb.moments import is_moment, unix_seconds, unix_times
+
+if TYPE_CHECKING:
+    from tensorucb.tables import Field
+
+_WHOLE_FLOATS = 2.0**53  # up to here every whole number is a float
+_DAY = r"^\s*(\d{4}-\d{2}-\d{2}|\d{8})\s*$"
+_ZONE = r"\d:?\d\d.*([zZ]|[+-]\d\d(:?\d\d)?)\s*$"
+_CURRENCY = r"^\s*(?:[€$£¥₹]|EUR|USD|GBP|CHF|[Kk]r\.?)\s*|\s*(?:[€$£¥₹]|EUR|USD|GBP|CHF|[Kk]r\.?)\s*$"
+_GAPS = ("n/a", "#n/a", "na", "nan", "null", "none", "unknown", "-", "?")  # for "no number" among numbers
+_WANTED = {
+    "id": "an id",
+    "text": "an id",
+    "label": "text or a whole number",
+    "flag": "0 or 1",
+    "number": "a number",
+    "time": "a time in seconds or such as 2026-05-31T12:00",
+}
+
+
+@dataclass
+class How:
+    """How cells are read: whether all came as text, in which time zone, and what is to be said of it, by column."""
+
+    text: bool
+    zone: str = "UTC"
+    remarks: dict[str, str] = dataclass_field(default_factory=dict)
+
+
+def parse(piece: pl.DataFrame, wanted: Sequence[tuple[Field, str]], how: How) -> pl.DataFrame:
+    """Checked columns by meaning, the first reason, if any, why a row does not fit, and what stood there."""
+    columns: list[pl.Series] = [piece[LINE]]
+    fault = piece[FAULT]
+    value = piece[VALUE]
+    for field, name in wanted:
+        cells = piece[name]
+        if field.kind == "any":
+            columns.append((guess(cells, how) if how.text else cells).alias(field.name))
+            continue
+        empty = _is_empty(cells)
+        values = _parsed(cells, field.kind, how).alias(field.name)
+        columns.append(values)
+        if field.kind == "time":
+            columns.append(_until(values, _is_day(cells) & ~_numbers(cells, how), how.zone))
+        wrong = values.is_null() & fault.is_null()
+        if field.optional:
+            wrong &= ~empty
+        if wrong.any():
+            at = wrong.arg_true()
+            vacant = empty.gather(at).to_list()
+            words = f"{name} is empty", f"{name} is not {_WANTED[field.kind]}"
+            fault = fault.scatter(at, [words[0] if none else words[1] for none in vacant])
+            value = value.scatter(at, [None if none else str(cells[i]) for i, none in zip(at, vacant, strict=True)])
+    return pl.DataFrame([*columns, fault, value])
+
+
+def _is_no_text(cell: Any) -> bool:
+    # A cell may be anything, such as a frame, that cannot be compared with a text.
+    return isinstance(cell, str) and not cell
+
+
+def _is_empty(cells: pl.Series) -> pl.Series:
+    if cells.dtype == pl.Object:
+        return pl.Series([is_missing(cell) or _is_no_text(cell) for cell in cells.to_list()], dtype=pl.Boolean)
+    empty = cells.is_null()
+    if cells.dtype.is_float():
+        return empty | cells.is_nan().fill_null(True)
+    if cells.dtype == pl.String:
+        return empty | (cells == "").fill_null(True)
+    return empty
+
+
+def _parsed(cells: pl.Series, kind: str, how: How) -> pl.Series:
+    """Values of one kind; null where a cell is none."""
+    if cells.dtype == pl.Object:
+        return _from_objects(cells, kind, how)
+    if cells.dtype in (pl.Categorical, pl.Enum):
+        cells = cells.cast(pl.String)
+    return _PARSERS[kind](cells, how)
+
+
+def _nothing(cells: pl.Series, dtype: Any) -> pl.Series:
+    return pl.Series(cells.name, [None], dtype=dtype).new_from_index(0, len(cells))
+
+
+def _id(cells: pl.Series, how: How) -> pl.Series:
+    if cells.dtype.is_integer():
+        return cells.cast(pl.Int64, strict=False)
+    if cells.dtype.is_float():
+        whole = (cells == cells.floor()) & (cells.abs() <= _WHOLE_FLOATS)
+        return cells.zip_with(whole.fill_null(False), _nothing(cells, cells.dtype)).cast(pl.Int64)
+    if cells.dtype != pl.String:
+        return _nothing(cells, pl.Int64)
+    if how.text:
+        numbers = cells.cast(pl.Int64, strict=False)
+        # Written the usual way: 007 stays text.
+        if (numbers.cast(pl.String) == cells).fill_null(False).all() and len(cells):
+            return numbers
+    return _text(cells, how)
+
+
+def _text(cells: pl.Series, how: How) -> pl.Series:
+    """Texts that can be stored, and kept in arrays."""
+    if cells.dtype != pl.String:
+        return _id(cells, how).cast(pl.String)
+    lengths = cells.str.len_chars()
+    sound = lengths.is_between(1, LONGEST_TEXT) & ~cells.str.contains("\0", literal=True)
+    return cells if sound.all() else cells.zip_with(sound.fill_null(False), _nothing(cells, pl.String))
+
+
+def _label(cells: pl.Series, how: How) -> pl.Series:
+    return cells.cast(pl.String) if cells.dtype.is_temporal() else _text(cells, how)
+
+
+def _number(cells: pl.Series, how: How) -> pl.Series:
+    numbers = _numbers_as_written(cells, how) if cells.dtype == pl.String else cells.cast(pl.Float64, strict=False)
+    return numbers.zip_with(numbers.is_finite().fill_null(False), _nothing(cells, pl.Float64))
+
+
+def _numbers_as_written(cells: pl.Series, how: How) -> pl.Series:
+    """Numbers as spreadsheets and shops write them: 1.299,00, 1,299.00, €12.99, 12,99 EUR; null where it is none."""
+    numbers = cells.cast(pl.Float64, strict=False)
+    odd = cells.filter(numbers.is_null() & cells.is_not_null() & (cells != ""))
+    if not len(odd):
+        return numbers
+    bare = cells.str.replace_all(_CURRENCY, "").str.replace_all(r"[\s\u00a0\u202f']", "")
+    commas = bare.str.contains(r",\d{1,2}$|\.\d{3},|,\d{4,}$").any()
+    points = bare.str.contains(r"\.\d{1,2}$|,\d{3}\.").any()
+    if commas and not points:
+        bare = bare.str.replace_all(".", "", literal=True).str.replace_all(",", ".", literal=True)
+    elif not commas:
+        # A comma before three digits groups thousands.
+        bare = bare.str.replace_all(r",(\d{3})", "$1")
+    values = bare.cast(pl.Float64, strict=False)
+    place = (values.is_not_null() & numbers.is_null() & (cells != "")).fill_null(False).arg_true()
+    if len(place):
+        first = int(place[0])
+        written = "with a decimal comma" if commas and not points else "as amounts"
+        said = f"{cells.name} is read {written}: {shown(cells[first])} is {values[first]:g}"
+        how.remarks.setdefault(cells.name, said)
+    return values
+
+
+def _flag(cells: pl.Series, how: How) -> pl.Series:
+    if cells.dtype == pl.String:
+        cells = cells.replace({"true": "1", "false": "0", "True": "1", "False": "0"})
+    numbers = cells.cast(pl.Float64, strict=False)
+    return numbers.zip_with(numbers.is_in([0.0, 1.0]).fill_null(False), _nothing(cells, pl.Float64))
+
+
+def _time(cells: pl.Series, how: How) -> pl.Series:
+    if cells.dtype.is_integer():
+        seconds = cells.cast(pl.Int64, strict=False)
+    elif cells.dtype.is_float():
+        seconds = cells.cast(pl.Float64)
+    elif cells.dtype in (pl.Date, pl.Datetime):
+        seconds = cells.cast(pl.Datetime("us")).dt.epoch("us") / 1e6
+        if getattr(cells.dtype, "time_zone", None) is None:
+            seconds = _in_zone(seconds, how.zone)
+    elif cells.dtype == pl.String:
+        seconds = _seconds_of_texts(cells, how)
+    else:
+        return _nothing(cells, pl.Float64)
+    sound = pl.Series(is_moment(seconds.cast(pl.Float64).fill_null(math.nan).to_numpy()))
+    return seconds if sound.all() else seconds.zip_with(sound, _nothing(cells, seconds.dtype))
+
+
+def _is_day(cells: pl.Series) -> pl.Series:
+    """Which times are dates without a time, and so mean a whole day."""
+    if cells.dtype == pl.Object:
+        values = map(plain, cells.to_list())
+        return pl.Series([type(value) is date or _is_written_day(value) for value in values], dtype=pl.Boolean)
+    if cells.dtype == pl.String:
+        return cells.str.contains(_DAY).fill_null(False)
+    return pl.repeat(cells.dtype == pl.Date, len(cells), dtype=pl.Boolean, eager=True)
+
+
+def _until(seconds: pl.Series, days: pl.Series, zone: str) -> pl.Series:
+    """The end of each day in a time zone; of what is no day the moment itself."""
+    until = seconds.cast(pl.Float64).alias("until")
+    at = days.arg_true()
+    if not len(at):
+        return until
+    clock = (until.gather(at) * 1e6).cast(pl.Int64).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
+    return until.scatter(at, clock.dt.offset_by("1d").dt.epoch("us") / 1e6)
+
+
+def _numbers(cells: pl.Series, how: How) -> pl.Series:
+    """Which texts of a text file are numbers."""
+    if cells.dtype != pl.String or not how.text:
+        return pl.repeat(False, len(cells), dtype=pl.Boolean, eager=True)
+    return cells.cast(pl.Float64, strict=False).is_not_null()
+
+
+def _is_written_day(value: Any) -> bool:
+    return isinstance(value, str) and re.search(_DAY, value) is not None
+
+
+def _in_zone(seconds: pl.Series, zone: str) -> pl.Series:
+    """Unix seconds of moments by a clock in a time zone, which came as if they were in UTC."""
+    if zone == "UTC" or not len(seconds):
+        return seconds
+    sound = pl.Series(is_moment(seconds.fill_null(math.nan).to_numpy()))
+    ticks = (seconds.zip_with(sound, _nothing(seconds, seconds.dtype)) * 1e6).cast(pl.Int64)
+    clock = ticks.cast(pl.Datetime("us"))
+    # In the hour that is left out in spring a clock shows the next one.
+    moments = [
+        shifted.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+        for shifted in (clock, clock.dt.offset_by("1h"))
+    ]
+    return moments[0].fill_null(moments[1]).dt.epoch("us") / 1e6
+
+
+def _seconds_of_texts(cells: pl.Series, how: How) -> pl.Series:
+    """Unix seconds of numbers and of ISO dates and times."""
+    # In a text file all are texts, and a number is one of seconds; elsewhere a text of eight digits is a date.
+    numbers = cells.cast(pl.Float64, strict=False) if how.text else _nothing(cells, pl.Float64)
+    words = cells.filter(numbers.is_null() & cells.is_not_null()).unique()
+    moments = pl.Series(unix_times(np.array(words.to_list(), dtype=np.object_)), dtype=pl.Float64)
+    plain_clock = ~words.str.contains(_ZONE) & words.cast(pl.Float64, strict=False).is_null()
+    moments = moments.zip_with(~(plain_clock | words.str.contains(_DAY)), _in_zone(moments, how.zone))
+    told = cells.replace_strict(words, moments, default=None, return_dtype=pl.Float64)
+    seconds = numbers.fill_null(told)
+    whole = (seconds == seconds.round()).all() and not cells.str.contains("[.eE]").any()
+    return seconds.cast(pl.Int64, strict=False) if how.text and whole else seconds
+
+
+_PARSERS: dict[str, Callable[[pl.Series, How], pl.Series]] = {
+    "id": _id,
+    "text": _text,
+    "label": _label,
+    "flag": _flag,
+    "number": _number,
+    "time": _time,
+}
+
+
+def _from_objects(cells: pl.Series, kind: str, how: How) -> pl.Series:
+    """Values of a column of Python's objects, such as numbers and texts in one list."""
+    values = [None if is_missing(cell) else plain(cell) for cell in cells.to_list()]
+    if kind in ("flag", "number"):
+        return pl.Series(cells.name, [_real(value, kind) for value in values], dtype=pl.Float64)
+    if kind == "time":
+        moments = pl.Series([unix_seconds(value) for value in values], dtype=pl.Float64)
+        zoned = [_names_zone(value) for value in values]
+        moments = moments.zip_with(pl.Series(zoned, dtype=pl.Boolean), _in_zone(moments, how.zone))
+        sound = pl.Series(is_moment(moments.fill_null(math.nan).to_numpy()))
+        return moments.zip_with(sound, _nothing(cells, pl.Float64))
+    ids = [_id_or_none(str(value) if kind == "label" and isinstance(value, date) else value) for value in values]
+    kinds = {type(entry): row for row, entry in reversed(list(enumerate(ids, 1))) if entry is not None}
+    if len(kinds) > 1 and kind == "id":
+        came = ", ".join(f"{shown(ids[row - 1], 40)} (row {row})" for row in sorted(kinds.values()))
+        raise InputError(f"must be whole numbers or strings, not both; got {came}.", argument=cells.name)
+    if kinds.keys() == {int} and kind != "label":
+        return pl.Series(cells.name, ids, dtype=pl.Int64)
+    return pl.Series(cells.name, [None if entry is None else str(entry) for entry in ids], dtype=pl.String)
+
+
+def _names_zone(value: Any) -> bool:
+    """Whether a time says by itself which moment it is: a number does, a date or a time without a zone does not."""
+    if isinstance(value, str):
+        number = re.fullmatch(r"[\d.eE+-]+", value) is not None
+        return not _is_written_day(value) and (number or re.search(_ZONE, value) is not None)
+    if isinstance(value, datetime):
+        return value.tzinfo is not None
+    return not isinstance(value, date | np.datetime64)
+
+
+def _real(value: Any, kind: str) -> float | None:
+    real = isinstance(value, Decimal | bool | np.bool_) or is_real(type(value))
+    fits = real and (value in (0, 1) if kind == "flag" else math.isfinite(value))
+    return float(value) if fits else None
+
+
+def _id_or_none(value: Any) -> int | str | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        return None if value is None else check_id("it", value)
+    except TensorUCBError:
+        return None
+
+
+def guess(cells: pl.Series, how: How) -> pl.Series:
+    """A column of a text file with numbers where all cells are numbers, and nothing where a cell is empty."""
+    cells = cells.set(cells == "", None)
+    numbers = all_numbers(cells, how)
+    if numbers is not None:
+        return numbers
+    if set(cells.unique().to_list()) <= {"true", "false", None}:
+        return cells == "true"
+    gaps = cells.str.to_lowercase().is_in(_GAPS).fill_null(False)
+    numbers = all_numbers(cells.set(gaps, None), how) if gaps.any() else None
+    if numbers is None:
+        return cells
+    first = shown(cells.filter(gaps)[0])
+    how.remarks[f"{cells.name} gaps"] = f"{cells.name} has {int(gaps.sum()):,} cells such as {first}, read as empty"
+    return numbers
+
+
+def all_numbers(cells: pl.Series, how: How) -> pl.Series | None:
+    """The numbers of a column in which every cell is one or is empty; None if one is not, or all are empty."""
+    empty = cells.null_count()
+    if empty == len(cells):
+        return None
+    whole = cells.cast(pl.Int64, strict=False)
+    if whole.null_count() == empty:
+        return whole
+    tried = How(True, how.zone)
+    numbers = _numbers_as_written(cells, tried)
+    if numbers.null_count() > empty:
+        return None
+    how.remarks.update(tried.remarks)
+    return numbers

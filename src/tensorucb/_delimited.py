@@ -1,0 +1,235 @@
+"""Files of delimited text, read line by line: what a line should be, what it is, and where it stands.
+
+Any file of a table has a suffix that tells its format; `text_source` reads those that are text, also gzipped, with
+line ends, byte order marks and quotes as programs and people write them.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from tensorucb.checks import check_path, shown, shown_path
+from tensorucb.errors import FileFormatError
+from tensorucb.memory import check_memory
+
+TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+PARQUET = ".parquet"
+LINES = (".ndjson", ".jsonl")
+LINE, FAULT, VALUE = "\0line", "\0fault", "\0value"  # columns beside those of the table
+_MARKS = {";": "semicolons", "\t": "tabs", ",": "commas"}
+_PIECE = 1 << 21
+
+
+class Source(NamedTuple):
+    """Where cells come from: frames with the table's columns, the line of each row, and what is wrong with it.
+
+    ``pieces`` takes the names of the columns that are needed, None for all.
+    """
+
+    origin: str
+    columns: list[str]
+    pieces: Callable[[list[str] | None], Iterator[pl.DataFrame]]
+    text: bool = False
+    remarks: Sequence[str] = ()
+
+
+def suffix_of(path: Path, known: Sequence[str] = (*TEXT, *LINES, PARQUET)) -> str:
+    """The suffix of a file that tells its format, in lower case."""
+    name = path.name.lower()
+    suffix = next((suffix for suffix in known if name.endswith(suffix)), None)
+    if suffix is None:
+        raise FileFormatError(
+            f"{shown_path(path)} does not end in one of {', '.join(known)}; the suffix tells the format."
+        )
+    return suffix
+
+
+@contextmanager
+def file_errors(path: Path, suffix: str) -> Iterator[None]:
+    """Whatever goes wrong in reading this file becomes one clear error."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        reason = getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise FileFormatError(
+            f"cannot read {shown_path(path)}: {shown(reason, 120)[1:-1]}. "
+            f"Check the path, and that it is a complete {suffix} file."
+        ) from error
+
+
+def between_fields(suffix: str, header: str) -> str:
+    """The character between the fields of a text file: the suffix's own, or a semicolon or tab if the header has that.
+
+    Spreadsheets of many countries write a semicolon into a .csv file, since the comma is in their numbers.
+    """
+    own = TEXT.get(suffix, ",")
+    # The suffix's own wins wherever it stands: names of columns may hold the others.
+    return next((mark for mark in (own, ";", "\t") if mark in header), own)
+
+
+def first_line(path: Path) -> str:
+    """The first line of a text file, possibly gzipped, without its line end."""
+    data, _ = _mended(_read_bytes(path, 1 << 16))
+    return data.split(b"\n", 1)[0].decode("utf-8", errors="replace")
+
+
+def _read_bytes(path: Path, limit: int = -1) -> bytes:
+    suffix = path.suffix.lower()
+    with file_errors(path, suffix or "text"):
+        # A line becomes a text of its own before its fields do; gzip halves and more.
+        if limit < 0:
+            check_memory(f"reading {shown_path(path)}", path.stat().st_size * (24.0 if suffix == ".gz" else 6.0))
+        with gzip.open(path) if suffix == ".gz" else path.open("rb") as file:
+            return file.read(limit)
+
+
+def _mended(data: bytes) -> tuple[bytes, list[str]]:
+    """A text file's bytes with plain line ends and in UTF-8, and remarks on what had to be mended."""
+    remarks = []
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        data = data.decode("utf-16", errors="replace").encode("utf-8", errors="replace")
+        remarks.append("read as UTF-16")
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = data.removeprefix(b"\xef\xbb\xbf")
+        remarks.append("begins with a byte order mark, which is skipped")
+    zeros = data.count(b"\0")
+    if zeros:
+        data = data.replace(b"\0", b"")
+        remarks.append(f"{zeros:,} NUL bytes removed")
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return data, remarks
+
+
+def text_source(source: Any, names: Sequence[str] | None, separator: str | None) -> Source:
+    """The lines of a delimited text file; without ``names`` of columns the first line that is not blank has them."""
+    path = check_path("path", source)
+    data, remarks = _mended(_read_bytes(path))
+    start = 0
+    if names is None:
+        blank = re.match(rb"(?:[ \t]*\n)*", data)
+        start = 0 if blank is None else blank.end()
+        end = data.find(b"\n", start)
+        head = data[start : end if end >= 0 else len(data)].decode("utf-8", errors="replace")
+        separator = separator or between_fields(suffix_of(path, tuple(TEXT)), head)
+        if separator != TEXT[suffix_of(path, tuple(TEXT))]:
+            remarks.append(f"fields are separated by {_MARKS.get(separator, shown(separator))}")
+        columns = [name.strip() for name in next(csv.reader([head], delimiter=separator), [])]
+        if not columns:
+            raise FileFormatError(f"{path.name} is empty: there is not even a line with the names of columns.")
+    else:
+        columns = list(names)
+    between = separator or ","
+    return Source(path.name, columns, lambda _: _pieces(data, columns, between, start, names is None), True, remarks)
+
+
+def _pieces(data: bytes, columns: list[str], separator: str, start: int, header: bool) -> Iterator[pl.DataFrame]:
+    """The file in parts of a few megabytes, cut between two records."""
+    line = 1 + data.count(b"\n", 0, start)
+    begun = False
+    while start < len(data) or not begun:
+        stop = _end_of_line(data, start + _PIECE)
+        # Within quotes a line end is no end of a record.
+        while stop < len(data) and data.count(b'"', start, stop) % 2:
+            stop = _end_of_line(data, stop + _PIECE)
+        text = data[start:stop].removesuffix(b"\n").decode("utf-8", errors="replace")
+        rows = _split(text, line, separator, columns)
+        yield rows.slice(1) if header and not begun else rows
+        line += text.count("\n") + 1
+        start = stop
+        begun = True
+
+
+def _end_of_line(data: bytes, at: int) -> int:
+    return len(data) if at >= len(data) else data.find(b"\n", at) + 1 or len(data)
+
+
+def _split(text: str, line: int, separator: str, columns: Sequence[str]) -> pl.DataFrame:
+    """The fields of each line that is not blank, and what is wrong with it so far."""
+    rows = pl.DataFrame({VALUE: pl.Series([text]).str.split("\n").explode()})
+    rows = rows.with_columns(pl.int_range(line, line + pl.len(), dtype=pl.Int64).alias(LINE))
+    if '"' in text:
+        rows = _joined(rows, separator, len(columns))
+    rows = rows.filter(pl.col(VALUE).str.strip_chars() != "")
+    fields = [f"f{number}" for number in range(len(columns) + 1)]
+    parts = rows[VALUE].str.split_exact(separator, len(columns)).struct.rename_fields(fields).struct.unnest()
+    rows = rows.hstack(parts.select(pl.all().str.strip_chars()))
+    rows = rows.with_columns(pl.lit(None, dtype=pl.String).alias(FAULT))
+    if '"' in text:
+        rows = _unquote(rows, fields, separator)
+    not_text = pl.col(VALUE).str.contains("\ufffd", literal=True) if "\ufffd" in text else pl.lit(False)
+    misfit = pl.col(fields[-1]).is_not_null() | pl.col(fields[-2]).is_null()
+    return rows.select(
+        LINE,
+        pl.coalesce(
+            pl.when(not_text).then(pl.lit("not UTF-8 text")),
+            FAULT,
+            pl.when(misfit).then(pl.lit("wrong number of fields")),
+        ).alias(FAULT),
+        VALUE,
+        *(pl.col(field).alias(name) for field, name in zip(fields, _distinct(columns), strict=False)),
+    )
+
+
+def _distinct(columns: Sequence[str]) -> list[str]:
+    """Names of columns; one that comes again gets a number."""
+    return [name if name not in columns[:at] else f"{name} {at + 1}" for at, name in enumerate(columns)]
+
+
+def _joined(rows: pl.DataFrame, separator: str, n_fields: int) -> pl.DataFrame:
+    """Lines over which a quoted field goes as one; a stray quote joins nothing."""
+    odd = (rows[VALUE].str.count_matches('"', literal=True) % 2 == 1).arg_true().to_list()
+    records: dict[int, str] = {}
+    within: list[int] = []
+    at = 0
+    while at + 1 < len(odd):
+        first, last = odd[at], odd[at + 1]
+        record = "\n".join(rows[VALUE][first : last + 1].to_list())
+        if len(_fields(record, separator)) == n_fields:
+            records[first] = record
+            within += range(first + 1, last + 1)
+            at += 1
+        at += 1
+    if not records:
+        return rows
+    texts = rows[VALUE].scatter(list(records), list(records.values()))
+    return rows.with_columns(texts).with_row_index("\0at").filter(~pl.col("\0at").is_in(within)).drop("\0at")
+
+
+def _fields(record: str, separator: str) -> list[str]:
+    """The fields of a record; none if its quotes are wrong."""
+    try:
+        return [field.strip() for field in next(csv.reader([record], delimiter=separator, strict=True))]
+    except csv.Error:
+        return []
+
+
+def _bare(cell: pl.Expr) -> pl.Expr:
+    """A cell without one quote at either end; plain comparisons take a third of a regular expression's time."""
+    inner = cell.str.strip_chars('"')
+    enclosed = cell.str.starts_with('"') & cell.str.ends_with('"') & (inner.str.len_bytes() + 2 == cell.str.len_bytes())
+    return pl.when(enclosed).then(inner).otherwise(cell)
+
+
+def _unquote(rows: pl.DataFrame, fields: list[str], separator: str) -> pl.DataFrame:
+    """Quotes taken off fields; lines with separators or quotes inside quotes go through the csv module one by one."""
+    rows = rows.with_columns(_bare(pl.col(name)).alias(name) for name in fields)
+    hard = pl.any_horizontal(pl.col(name).str.contains('"', literal=True).fill_null(False) for name in fields)
+    mask = rows.select(hard).to_series()
+    if not mask.any():
+        return rows
+    mended = []
+    for text, line in rows.filter(mask).select(VALUE, LINE).iter_rows():
+        parsed = _fields(text, separator)
+        cells = (parsed + [None] * len(fields))[: len(fields)]
+        mended.append((text, line, *cells, None if parsed else "unbalanced quotes"))
+    return pl.concat([rows.filter(~mask), pl.DataFrame(mended, schema=rows.schema, orient="row")]).sort(LINE)

@@ -1,0 +1,134 @@
+"""What of a campaign needs a person today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import numpy as np
+
+from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._progress import progress
+from tensorucb.campaign._tally import RoundProgress
+from tensorucb.campaign._webhook import webhook_of
+from tensorucb.policies import DriftAlarm
+
+Need = Literal["overdue", "missed", "changed", "webhook", "left-out", "unlearned"]
+
+_LOOKED_AT = 60  # rounds that the alarm for a change compares
+_LATEST = 5  # rounds whose responses are looked at for what does not count
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that needs a person.
+
+    Attributes
+    ----------
+    need
+        What it is about: ``overdue`` (a round past its deadline is still open), ``missed`` (the last two forecasts did
+        not hold), ``changed`` (forecasts are worse than they were), ``webhook`` (a receiver does not take what is
+        sent), ``left-out`` (responses that do not count), ``unlearned`` (a closed round that could not be learned).
+    text
+        It in a sentence or two.
+    round
+        The number of the round that it is about; None if it is about no single one.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
+    >>> ask = campaign.ask(k=1, candidates=["ann"], window="1h")
+    >>> rows = [{"user": "bob", "time": ask.opened - 7200}]  # before the contact
+    >>> report = campaign.tell(ask.id, rows)
+    >>> [notice.need for notice in campaign.attention()]
+    ['left-out']
+    """
+
+    need: Need
+    text: str
+    round: int | None = None
+
+
+def attention(handle: Handle) -> tuple[Notice, ...]:
+    """What needs a person today, the most urgent first; nothing is learned for it."""
+    with handle.read() as view:
+        rounds = [entry for entry in progress(handle).rounds if entry.within is not None]
+        looks = (
+            _overdue(view, handle.clock()),
+            _unlearned(view),
+            _webhook(view),
+            _missed(rounds),
+            _changed(view, rounds),
+            _left_out(view),
+        )
+        return tuple(notice for notices in looks for notice in notices)
+
+
+def _overdue(view: View, now: float) -> Iterator[Notice]:
+    for record in view.ledger.due(now):
+        moment = datetime.fromtimestamp(record.deadline or now, UTC)
+        text = f"Round {record.number} is still open, and its deadline was {moment:%Y-%m-%d %H:%M} UTC. Close it."
+        yield Notice("overdue", text, record.number)
+
+
+def _unlearned(view: View) -> Iterator[Notice]:
+    numbers = {record.id: record.number for record in view.rounds()}
+    for name, reason in view.ledger.quarantined().items():
+        text = f"Round {numbers[name]} could not be learned and is left out of the model: {reason or 'see the log'}."
+        yield Notice("unlearned", f"{text} Cancel it to drop it.", numbers[name])
+
+
+def _webhook(view: View) -> Iterator[Notice]:
+    hook = webhook_of(view)
+    if hook is not None and hook.error is not None:
+        text = f"The webhook fails: {hook.error}. Rounds still to be told: {hook.pending:,}; given up: {hook.failed:,}."
+        yield Notice("webhook", text)
+
+
+def _missed(rounds: Sequence[RoundProgress]) -> Iterator[Notice]:
+    """The last two closed rounds both outside of their intervals: a chance of 1 in 100 if these are right."""
+    last = rounds[-2:]
+    if len(last) == 2 and not any(entry.within for entry in last):
+        parts = [
+            f"round {entry.number} brought {entry.responders:,} (expected {entry.expected.low:.0f} to "
+            f"{entry.expected.high:.0f})"
+            for entry in last
+            if entry.expected is not None
+        ]
+        yield Notice("missed", f"The last two forecasts did not hold: {' and '.join(parts)}.", last[-1].number)
+
+
+def _changed(view: View, rounds: Sequence[RoundProgress]) -> Iterator[Notice]:
+    """Whether forecasts have become worse, by an alarm that rings falsely in at most 3 of 100 such looks."""
+    alarm = DriftAlarm()
+    compared = rounds[-_LOOKED_AT:]
+    for entry in compared:
+        forecast = view.ledger.rounds[entry.number].forecast
+        if forecast is not None:
+            alarm.update(forecast.miss(entry.responders))
+    if alarm.state.alarm and alarm.state.change < len(compared):
+        number = compared[alarm.state.change].number
+        text = f"Forecasts are worse since about round {number}: perhaps the users or their tastes have changed."
+        yield Notice("changed", text, number)
+
+
+def _left_out(view: View) -> Iterator[Notice]:
+    """Responses of the latest rounds that disagree with others or lie outside of the window."""
+    ours = [record for record in view.rounds() if record.status != "cancelled" and record.kind != "history"]
+    events = view.session.events(view.number, kinds=("contradiction",))
+    for record in ours[-_LATEST:]:
+        outside = int(np.count_nonzero(~record.in_window(view.told(record.number).times)))
+        against = sum(int(event.payload["count"]) for event in events if event.round == record.number)
+        if outside:
+            text = f"{_responses(outside)} to round {record.number} came before the contact or after the window."
+            yield Notice("left-out", f"{text} That does not count. Are the times in the right zone?", record.number)
+        if against:
+            text = f"{_responses(against)} to round {record.number} said something else than earlier ones, which stand."
+            yield Notice("left-out", text, record.number)
+
+
+def _responses(number: int) -> str:
+    return f"{number:,} response{'' if number == 1 else 's'}"

@@ -1,0 +1,232 @@
+"""What the table of users says to people who look at a campaign: a name for each user, and columns to split them by.
+
+Neither is a feature. Both are kept by graph row in a blob of their own, which is read only where somebody looks, and
+from which a user who is forgotten is taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.arrays import I64
+from tensorucb.campaign._network import seal, unseal
+from tensorucb.checks import is_missing, shown
+from tensorucb.errors import UnknownIdError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tensorucb.store._session import Session
+
+_BLOB = "user_columns"
+_MOST_LABELS = 20  # of a column; the rarest values share one
+_MOST_NUMBERS = 8  # different numbers that are told apart; more of them are put into ranges
+_QUANTILES = (0.25, 0.5, 0.75)
+_OTHERS = "others"
+UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """A column of the table of users that splits them: for each user the place of their label, -1 if not known.
+
+    ``ends`` are where the ranges of a column of numbers begin, from the second one on; None if values are labels.
+    """
+
+    column: str
+    labels: tuple[str, ...]
+    codes: NDArray[np.int16]
+    ends: tuple[float, ...] | None = None
+
+    def label(self, code: int) -> str:
+        """The label of a code."""
+        return UNKNOWN if code < 0 else self.labels[code]
+
+    def grown(self, values: pl.Series | None, count: int) -> Segments:
+        """The column with so many new users; None if nothing is known of them."""
+        fresh = np.full(count, -1, dtype=np.int16) if values is None else _codes(values, self.labels, self.ends)
+        return replace(self, codes=np.concatenate([self.codes, fresh]))
+
+    def without(self, row: int) -> Segments:
+        """The column once a user is forgotten; a value that nobody else has goes with them."""
+        gone = int(self.codes[row])
+        codes = np.delete(self.codes, row)
+        if self.ends is not None or gone < 0 or (codes == gone).any():
+            return replace(self, codes=codes)
+        labels = (*self.labels[:gone], *self.labels[gone + 1 :])
+        return replace(self, labels=labels, codes=codes - (codes > gone).astype(np.int16))
+
+
+def _segments(values: pl.Series) -> Segments | None:
+    """A column as a split; None if it is none: as good as everybody has a value of their own, or all have the same."""
+    dtype, column = values.dtype, values.name
+    ends: tuple[float, ...] | None = None
+    if dtype.is_numeric() and values.drop_nulls().n_unique() > _MOST_NUMBERS:
+        ends, labels = _ranges(values)
+    elif dtype.is_nested() or dtype.is_temporal():
+        return None
+    else:
+        texts = values.drop_nulls().cast(str)
+        counts = texts.value_counts(sort=True)
+        common = counts[texts.name][:_MOST_LABELS].to_list()
+        if 2 * len(counts) > len(texts) or 2 * texts.is_in(common).sum() < len(values):
+            return None
+        labels = tuple(sorted(common, key=_in_order))
+        if len(counts) > len(common):
+            labels = (*(label for label in labels if label != _OTHERS), _OTHERS)
+    return Segments(column, labels, _codes(values, labels, ends), ends) if len(labels) > 1 else None
+
+
+def _in_order(label: str) -> tuple[float, str]:
+    """Numbers by size, before texts by letter."""
+    try:
+        return float(label), ""
+    except ValueError:
+        return np.inf, label
+
+
+def _ranges(values: pl.Series) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """Where ranges of about equally many users begin, and what the ranges are called."""
+    numbers = values.drop_nulls().to_numpy().astype(np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    whole = values.dtype.is_integer()
+    cuts = np.quantile(numbers, _QUANTILES)
+    rounded = np.ceil(cuts) if whole else np.array([float(f"{cut:.3g}") for cut in cuts])
+    ends = tuple(float(end) for end in np.unique(rounded) if end > numbers.min())
+    last = [end - 1.0 if whole else end for end in ends]
+    to = "to" if whole else "to under"
+    between = [f"{begin:,.10g} {to} {end:,.10g}" for begin, end in zip(ends, last[1:], strict=False)]
+    first = f"up to {last[0]:,.10g}" if whole else f"under {last[0]:,.10g}"
+    return ends, (first, *between, f"{ends[-1]:,.10g} and more")
+
+
+def _codes(values: pl.Series, labels: Sequence[str], ends: Sequence[float] | None) -> NDArray[np.int16]:
+    if ends is not None:
+        import polars as pl
+
+        numbers = values.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+        return np.where(np.isfinite(numbers), np.searchsorted(ends, numbers, side="right"), -1).astype(np.int16)
+    places = {label: place for place, label in enumerate(labels)}
+    rest = places.get(_OTHERS, -1)
+    cells = [-1 if value is None else places.get(value, rest) for value in values.cast(str).to_list()]
+    return np.array(cells, dtype=np.int16)
+
+
+@dataclass(frozen=True, eq=False)
+class UserColumns:
+    """Names of users and the columns that split them, by graph row.
+
+    ``names`` are the names of all users in UTF-8, one behind the other, and ``ends`` where each of them ends. A user
+    without a name has an empty one.
+    """
+
+    names: NDArray[np.uint8]
+    ends: I64
+    segments: tuple[Segments, ...] = ()
+
+    @classmethod
+    def of(cls, count: int, names: pl.Series | None, columns: Iterable[pl.Series]) -> UserColumns | None:
+        """What names and columns of so many users tell; None if that is nothing."""
+        kept = tuple(split for split in map(_segments, columns) if split is not None)
+        if names is None and not kept:
+            return None
+        return cls(*_packed(count, names), kept)
+
+    def name(self, row: int) -> str | None:
+        """What a user is called; None if that is not known."""
+        begin = int(self.ends[row - 1]) if row else 0
+        return self.names[begin : int(self.ends[row])].tobytes().decode() or None
+
+    def all_names(self) -> list[str | None]:
+        """What each user is called."""
+        return [self.name(row) for row in range(self.ends.size)] if self.names.size else [None] * self.ends.size
+
+    def rows_named(self, text: str) -> list[int]:
+        """Rows of the users whose name holds a text, in large or small letters."""
+        wanted = text.casefold()
+        return [row for row, name in enumerate(self.all_names()) if name is not None and wanted in name.casefold()]
+
+    def split(self, column: Any) -> Segments:
+        """The column of this name."""
+        found = next((each for each in self.segments if each.column == column), None)
+        if found is None:
+            known = ", ".join(shown(each.column) for each in self.segments) or "none"
+            raise UnknownIdError(
+                f"is {shown(column)}; columns of the table of users that split them are {known}.", argument="segment"
+            )
+        return found
+
+    def grown(self, count: int, names: pl.Series | None, table: pl.DataFrame | None) -> UserColumns:
+        """The same with so many new users, of whom this is known."""
+        fresh, ends = _packed(count, names)
+        known = set() if table is None else set(table.columns)
+        segments = tuple(
+            each.grown(table[each.column] if table is not None and each.column in known else None, count)
+            for each in self.segments
+        )
+        before = int(self.ends[-1]) if self.ends.size else 0
+        return UserColumns(np.concatenate([self.names, fresh]), np.concatenate([self.ends, ends + before]), segments)
+
+    def without(self, row: int) -> UserColumns:
+        """The same once a user is forgotten."""
+        begin = int(self.ends[row - 1]) if row else 0
+        end = int(self.ends[row])
+        ends = np.delete(self.ends, row)
+        ends[row:] -= end - begin
+        segments = tuple(each.without(row) for each in self.segments)
+        return UserColumns(np.delete(self.names, slice(begin, end)), ends, segments)
+
+
+_NOTHING = UserColumns(np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))
+
+
+def no_columns(count: int) -> UserColumns:
+    """What is known of so many users of whom nothing is known."""
+    return replace(_NOTHING, ends=np.zeros(count, dtype=np.int64))
+
+
+def texts_of(names: Iterable[Any]) -> list[str | None]:
+    """Names as people read them, on one line; None where there is none."""
+    return [None if is_missing(name) else " ".join(str(name).split()) or None for name in names]
+
+
+def _packed(count: int, names: pl.Series | None) -> tuple[NDArray[np.uint8], I64]:
+    if names is None:
+        return _NOTHING.names, np.zeros(count, dtype=np.int64)
+    cells = [(name or "").encode() for name in texts_of(names.to_list())]
+    ends = np.cumsum([len(cell) for cell in cells], dtype=np.int64)
+    return np.frombuffer(b"".join(cells), dtype=np.uint8), ends
+
+
+def put_user_columns(session: Session, number: int, columns: UserColumns | None) -> None:
+    """Keep it with a campaign; what was kept before is replaced."""
+    if columns is None:
+        return
+    about = [{"column": s.column, "labels": s.labels, "ends": s.ends} for s in columns.segments]
+    codes = {f"codes_{place}": each.codes for place, each in enumerate(columns.segments)}
+    # Not compressed: a search of the store's files must see the names that are there.
+    data = seal(_BLOB, {"segments": about}, {"names": columns.names, "ends": columns.ends, **codes})
+    session.put_blob(number, _BLOB, data)
+
+
+def user_columns(session: Session, number: int) -> UserColumns | None:
+    """What a campaign keeps; None if that is nothing."""
+    data = session.blob(number, _BLOB)
+    if data is None:
+        return None
+    settings, arrays = unseal(data, _BLOB, "what the campaign keeps of its users' columns")
+    segments = tuple(
+        Segments(
+            each["column"],
+            tuple(each["labels"]),
+            arrays[f"codes_{place}"],
+            None if each["ends"] is None else tuple(each["ends"]),
+        )
+        for place, each in enumerate(settings["segments"])
+    )
+    return UserColumns(arrays["names"], arrays["ends"], segments)

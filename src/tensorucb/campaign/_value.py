@@ -1,0 +1,304 @@
+"""What a response is worth: learned from the amounts told, and the forecast of a round's revenue.
+
+Where no amount was told, a response of user v to product p is worth the product's value times the user's, 1 where one
+is not given. From the first amount on this is the shape, and amounts tell the rest:
+
+    log(amount / base) = overall + product + group + user + scatter
+
+Amounts are heavy-tailed: a single large order says little about its buyer. So the effects are fitted on the scale of
+logarithms and shrunk towards 0 (empirical Bayes): first products, then the campaign's groups of users, if it has any,
+then users, each on what is left. The variance between products, groups or users is that of their means beyond what
+scatter explains. As long as nobody has bought twice, all variation between users is taken for scatter. The way back
+from logarithms is a common factor, so that the expected worth of all responses with an amount adds up to the sum of the
+amounts; it changes no choice. Amounts of 0 count in this factor alone. How amounts scatter is taken from the amounts
+themselves, and from a log-normal distribution while they are few. All of this is a function of what closed rounds were
+told, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensorucb.arrays import F64, I64
+from tensorucb.campaign._network import Network
+from tensorucb.campaign._reach import (
+    Audience,
+    Beliefs,
+    Outcome,
+    Outlook,
+    added_by_all,
+    between_levels,
+    direct_gains,
+    drawn,
+    width_factor,
+)
+from tensorucb.campaign._round import LEVEL, Forecast, Id, Revenue, Round
+from tensorucb.campaign._told import Told, amounts_of, base_values
+from tensorucb.diffusion import simulate_cascades
+from tensorucb.policies.prediction import ROUNDS
+from tensorucb.work import Engine
+
+if TYPE_CHECKING:
+    from tensorucb.campaign._handle import View
+
+_CAUTION = 4.0  # observations' worth of the prior belief that all variation is scatter
+_FEW = 20.0  # amounts' worth of a log-normal distribution in how amounts scatter
+_USUAL_SCATTER = 1.0  # standard deviation of a logarithm, while amounts are few
+_POOL = 1000  # the most ratios kept of how amounts scatter
+_REPEATS = 8  # simulated rounds for each draw of what is not known
+_MANY = 2000  # responses from which on a sum of amounts is drawn as a normal number
+_RUNS = 400  # cascades
+_TAILS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What a response of each user to one product is expected to be worth.
+
+    ``ratios`` is how amounts scatter around that: numbers with mean 1, each as likely as the others. ``doubt`` is the
+    standard deviation of the logarithm of the common level.
+    """
+
+    means: F64
+    ratios: F64 = field(default_factory=lambda: np.ones(1))
+    doubt: float = 0.0
+
+    def weights(self) -> F64 | None:
+        """What choices weigh users by, 1 on average; None if all count the same."""
+        largest = float(self.means.max(initial=0.0))
+        if largest <= 0.0 or float(np.ptp(self.means)) <= 1e-12 * largest:
+            return None
+        return self.means / float(self.means.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class AmountModel:
+    """What the amounts of closed rounds tell: effects of products and users, the level, and the scatter."""
+
+    products: dict[Id | None, float]
+    users: F64
+    level: float
+    ratios: F64
+    doubt: float
+
+    def worth(self, base: F64, product: Id | None) -> Worth:
+        """The worth of responses to a product."""
+        means = base * (self.level * np.exp(self.users + self.products.get(product, 0.0)))
+        return Worth(means, self.ratios, self.doubt)
+
+
+@dataclass(frozen=True, eq=False)
+class _Amounts:
+    """The amounts of one round: by whom, how many times what the values say, and of which product."""
+
+    product: Id | None
+    users: I64
+    ratios: F64
+
+    @classmethod
+    def of(cls, network: Network, record: Round, told: Told) -> _Amounts:
+        amounts = amounts_of(network, record, told)
+        base = base_values(network, record.value)
+        known = np.isfinite(amounts) if base is None else np.isfinite(amounts) & (base > 0.0)
+        users = np.flatnonzero(known)
+        return cls(record.product, users, amounts[users] if base is None else amounts[users] / base[users])
+
+
+class AmountRecord:
+    """The amounts of closed rounds, and what they tell; read and fitted again only if something new is told."""
+
+    def __init__(self) -> None:
+        self._rounds: dict[tuple[int, tuple[int, int], int], _Amounts] = {}
+        self._model: AmountModel | None = None
+
+    def worth(self, view: View, product: Id | None) -> Worth | None:
+        """The worth of responses to a product, by all that is known now; None if nothing is."""
+        model = self._followed(view)
+        base = base_values(view.network, view.catalogue("product").value(product))
+        if model is not None:
+            return model.worth(np.ones(view.network.graph.n_nodes) if base is None else base, product)
+        return None if base is None else Worth(base)
+
+    def _followed(self, view: View) -> AmountModel | None:
+        ledger, network = view.ledger, view.network
+        rounds: dict[tuple[int, tuple[int, int], int], _Amounts] = {}
+        for record in view.rounds():
+            if record.priced and record.status == "closed":
+                key = (record.number, ledger.told_tag(record.number), network.revision)
+                rounds[key] = self._rounds.get(key) or _Amounts.of(network, record, view.told(record.number))
+        if rounds.keys() != self._rounds.keys():
+            self._rounds, self._model = rounds, _fit(list(rounds.values()), network)
+        return self._model
+
+
+def _fit(rounds: Sequence[_Amounts], network: Network) -> AmountModel | None:
+    """The model of the amounts of some rounds; None if there is no amount above 0."""
+    n_users = network.graph.n_nodes
+    ids = sorted({each.product for each in rounds}, key=lambda product: (type(product).__name__, str(product)))
+    place = {product: number for number, product in enumerate(ids)}
+    products = np.concatenate([np.full(each.users.size, place[each.product]) for each in rounds] or [np.empty(0)])
+    users = np.concatenate([each.users for each in rounds] or [np.empty(0, dtype=np.int64)])
+    ratios = np.concatenate([each.ratios for each in rounds] or [np.empty(0)])
+    # Sums of floating-point numbers depend on their order, so it is always the same.
+    order = np.lexsort((ratios, users, products))
+    products, users, ratios = products[order].astype(np.int64), users[order], ratios[order]
+    paid = ratios > 0.0
+    if not paid.any():
+        return None
+    # In units of the geometric mean, so that other units of money change nothing but the level.
+    logs = np.log(ratios[paid])
+    centre = float(logs.mean())
+    rest = logs - centre
+    of_products = _shrunken(rest, products[paid], len(ids))
+    rest = rest - of_products[products[paid]]
+    of_users = np.zeros(n_users)
+    if network.groups is not None:
+        labels, group = np.unique(network.groups, return_inverse=True)
+        of_users = _shrunken(rest, group[users[paid]], labels.size)[group]
+        rest = rest - of_users[users[paid]]
+    own = _shrunken(rest, users[paid], n_users)
+    of_users = of_users + own
+    rest = rest - own[users[paid]]
+    effects = np.exp(of_products[products] + of_users[users])
+    relative = ratios / np.exp(centre)
+    level = float(relative.sum() / effects.sum())
+    scatter = _scatter(relative / (level * effects), rest)
+    doubt = float(np.std(scatter) / np.sqrt(ratios.size))
+    effect_of = dict(zip(ids, of_products.tolist(), strict=True))
+    return AmountModel(effect_of, of_users, level * float(np.exp(centre)), scatter, min(doubt, _USUAL_SCATTER))
+
+
+def _shrunken(values: F64, groups: I64, n_groups: int) -> F64:
+    """The mean of each group, as far as groups differ by more than scatter explains; 0 for those without a value."""
+    counts = np.bincount(groups, minlength=n_groups).astype(np.float64)
+    means = np.bincount(groups, weights=values, minlength=n_groups) / np.maximum(counts, 1.0)
+    used = int(np.count_nonzero(counts))
+    overall = float(values.mean())
+    within = float(((values - means[groups]) ** 2).sum())
+    # All variation is scatter, until values of the same group say how much of it is.
+    all_of_it = float(((values - overall) ** 2).sum()) / max(values.size - 1, 1)
+    scatter = (within + _CAUTION * all_of_it) / (values.size - used + _CAUTION)
+    between = float((counts * (means - overall) ** 2).sum())
+    pairs = values.size - float((counts**2).sum()) / values.size
+    variance = max(0.0, between - (used - 1) * scatter) / pairs if pairs > 0.0 else 0.0
+    if variance <= 0.0:
+        return np.zeros(n_groups)
+    shrunken: F64 = counts * variance / (counts * variance + scatter) * (means - overall)
+    return np.where(counts > 0.0, shrunken, 0.0)
+
+
+def _scatter(ratios: F64, logs: F64) -> F64:
+    """How amounts scatter around what is expected: the ratios seen, and log-normal ones while these are few."""
+    from scipy.special import ndtri
+
+    spread = np.sqrt((float(logs @ logs) + _FEW * _USUAL_SCATTER**2) / (logs.size + _FEW))
+    usual = np.exp(spread * ndtri((np.arange(int(_FEW)) + 0.5) / _FEW))
+    seen = np.sort(ratios)
+    if seen.size > _POOL:
+        # Means of neighbours, so that the few largest stay in.
+        seen = np.array([part.mean() for part in np.array_split(seen, _POOL)])
+    pool = np.concatenate([seen, usual / usual.mean()])
+    return np.asarray(pool / pool.mean())
+
+
+def with_revenue(
+    outlook: Outlook, rows: I64, worth: Worth, objective: str, past: Sequence[Outcome], engine: Engine | None
+) -> Outlook:
+    """What is expected of a choice, with its revenue; ``rows`` are contacted."""
+    beliefs, forecast = outlook.beliefs, outlook.forecast
+    if forecast is None or forecast.mean <= 0.0:
+        nothing = replace(outlook.reach, revenue=Revenue(0.0, 0.0, 0.0))
+        return replace(outlook, reach=nothing, revenues=np.zeros(rows.size) if objective == "direct" else None)
+    factor = width_factor([outcome.revenue for outcome in past if outcome.revenue is not None], LEVEL)
+    each = sum(
+        weight * direct_gains(beliefs.graph, p, rows, beliefs.redundancy, worth.means)
+        for weight, p in beliefs.each_round()
+    )
+    revenues = np.asarray(each)
+    mean = float(revenues.sum())
+    if mean <= 0.0:
+        return replace(outlook, reach=replace(outlook.reach, revenue=Revenue(0.0, 0.0, 0.0)), revenues=revenues)
+    unit = mean / forecast.mean
+    low, high = np.quantile(_simulated(beliefs, Audience.of(beliefs.graph, rows), worth), _TAILS).tolist()
+    stated = Forecast(forecast.mean, min(low, mean) / unit, max(high, mean) / unit)
+    shown = stated
+    if objective == "cascade":
+        shown = _of_cascades(outlook, rows, worth, unit, engine)
+    reach = replace(outlook.reach, revenue=_revenue(shown, unit, factor))
+    gains = revenues if objective == "direct" else None
+    return replace(outlook, reach=reach, revenues=gains, unit=unit, revenue_forecast=stated)
+
+
+def _revenue(forecast: Forecast, unit: float, factor: float) -> Revenue:
+    low, high = forecast.interval(factor)
+    mean = forecast.mean
+    return Revenue(mean * unit, max(0.0, min(low, mean)) * unit, max(high, mean) * unit)
+
+
+def _simulated(beliefs: Beliefs, audience: Audience, worth: Worth) -> F64:
+    """Sums of amounts in simulated rounds: who responds, by the policy's own distribution, and what they spend."""
+    values = worth.means[beliefs.graph.targets[audience.edges[audience.starts]]]
+    chances = audience.chances(beliefs.rounds(audience.edges), beliefs.redundancy)
+    usual = ROUNDS @ chances
+    counts, sums = [], []
+    for draw in drawn(beliefs, audience):
+        counts.append(draw.sum(axis=1))
+        sums.append(draw @ values)
+    expected = np.clip(between_levels(np.stack(counts)), 1e-9, audience.size)
+    money = between_levels(np.stack(sums))
+    # The same numbers every time, so that the same question has the same answer.
+    rng = np.random.default_rng(0)
+    expected = np.repeat(expected.ravel(), _REPEATS)
+    each = np.repeat(money.ravel(), _REPEATS) / expected  # what a response is worth on average in this draw
+    level = np.exp(worth.doubt * rng.standard_normal(each.size) - 0.5 * worth.doubt**2)
+    responders = rng.binomial(audience.size, np.clip(expected / audience.size, 0.0, 1.0))
+    average = float(usual @ values / usual.sum())
+    square = float(usual @ values**2 / usual.sum()) * float(np.mean(worth.ratios**2))
+    few = np.where(responders <= _MANY, responders, 0)
+    who = np.searchsorted(np.cumsum(usual), rng.random(int(few.sum())) * usual.sum())
+    spent = values[np.minimum(who, values.size - 1)] * rng.choice(worth.ratios, who.size)
+    totals = np.bincount(np.repeat(np.arange(few.size), few), weights=spent, minlength=few.size)
+    large = responders * average + np.sqrt(responders * max(square - average**2, 0.0)) * rng.standard_normal(few.size)
+    totals = np.where(responders <= _MANY, totals, np.maximum(large, 0.0))
+    return np.asarray(totals * level * each / average)
+
+
+def _of_cascades(outlook: Outlook, rows: I64, worth: Worth, unit: float, engine: Engine | None) -> Forecast:
+    """The revenue of whole cascades, in units; amounts scatter around the sum as they do around each of its parts."""
+    beliefs = outlook.beliefs
+    values = worth.means.copy()
+    values[rows] = 0.0
+    rng = np.random.default_rng(0)
+    weights, totals = [], []
+    for weight, p in beliefs.each_round():
+        runs = max(50, round(weight * _RUNS))
+        totals.append(
+            simulate_cascades(
+                beliefs.graph, p, rows, runs, rng, values=values, redundancy=beliefs.redundancy, engine=engine
+            )
+        )
+        weights.append(np.full(runs, weight / runs))
+    shares, sums = np.concatenate(weights), np.concatenate(totals)
+    mean = float(shares @ sums)
+    scatter = np.sqrt(sums * unit * float(np.mean(worth.ratios**2))) * rng.standard_normal(sums.size)
+    drawn_sums = np.maximum(sums + scatter, 0.0) * np.exp(worth.doubt * rng.standard_normal(sums.size))
+    order = np.argsort(drawn_sums, kind="stable")
+    ends = np.searchsorted(np.cumsum(shares[order]), _TAILS)
+    low, high = drawn_sums[order][np.minimum(ends, order.size - 1)].tolist()
+    return Forecast(mean / unit, min(low, mean) / unit, max(high, mean) / unit)
+
+
+def revenues_of(rows: I64, held: I64, outlook: Outlook, worth: Worth | None) -> F64:
+    """What each chosen user adds to the expected revenue; of those held out, what they would add. Empty if unknown."""
+    if outlook.revenues is None or worth is None:
+        return np.empty(0)
+    out = np.isin(rows, held)
+    revenues = np.empty(rows.size)
+    revenues[~out] = outlook.revenues
+    if held.size:
+        revenues[out] = added_by_all(outlook.beliefs, rows[~out], worth.means)[rows[out]]
+    return revenues

@@ -1,0 +1,282 @@
+"""Policies that count successes and trials, and know no features: per source, per edge, per edge and product cell."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from tensorucb.arrays import F64, I64, Arrays, Vectors
+from tensorucb.checks import check_choice, check_number, check_share
+from tensorucb.policies._base import EXPLORATIONS, Grid, Oracle, UCBPolicy
+from tensorucb.policies.prediction import Prediction
+
+_KINDS = ("ucb", "thompson")
+# Variant -> name in tables, and the factor of D(t) in the authors' code.
+_VARIANTS = {"coin": ("COIN", 0.1), "hd": ("COIN-HD", 0.01), "plus": ("COIN+", 0.01)}
+_POWER = 0.4
+
+
+class GammaCounts(UCBPolicy):
+    """A Gamma–Poisson rate of responses per out-edge for each source; blind to products, targets and features.
+
+    ``λ_i ~ Gamma(A_i, B_i)`` with ``A_i = a + Σy`` and ``B_i = b + N`` over the source's out-edges observed so far, and
+    every out-edge has ``p_ij = min(1, λ_i)``: the mean ``A_i/B_i`` plus c deviations ``√A_i/B_i``, or a draw.
+
+    Published: nowhere in this form; it is the smallest policy that learns who to seed.
+
+    Parameters
+    ----------
+    exploration
+        c. With draws, the factor on the posterior's variance; 1 is plain Thompson sampling.
+    exploration_kind
+        ``"ucb"``: the mean plus c deviations. ``"thompson"``: a draw per source, again after every update.
+    base_rate, prior_trials
+        ``a/b`` and ``b``: the rate of every source before the start, and how many trials it counts for.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import GammaCounts
+    >>> policy = GammaCounts()
+    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), None, rng=0)
+    >>> policy.update([1.0, 0.0], edges=[0, 1], outcomes=[1.0, 0.0])
+    >>> scores = policy.score([1.0, 0.0])
+    >>> bool(scores[0] == scores[1] > scores[2])  # edges of one source are alike; user 0 was heard of
+    True
+    """
+
+    name = "GammaCounts"
+    tunable: ClassVar[Grid] = {
+        "exploration": EXPLORATIONS,
+        "exploration_kind": _KINDS,
+        "base_rate": (0.01, 0.03, 0.1),
+        "prior_trials": (3.0, 10.0, 30.0),
+    }
+
+    def __init__(
+        self,
+        *,
+        exploration: float = 0.1,
+        exploration_kind: str = "ucb",
+        base_rate: float = 0.03,
+        prior_trials: float = 10.0,
+    ) -> None:
+        self.exploration = check_number("exploration", exploration)
+        self.exploration_kind = check_choice("exploration_kind", exploration_kind, _KINDS)
+        self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
+        self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
+
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
+        """A and B of each source."""
+        n = self.graph.n_nodes
+        return {"shape": np.full(n, self.base_rate * self.prior_trials), "trials": np.full(n, self.prior_trials)}
+
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Responses add to A, trials to B."""
+        np.add.at(state["shape"], self.graph.sources[edges], outcomes)
+        np.add.at(state["trials"], self.graph.sources[edges], 1.0)
+        return state
+
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The rate of the edge's source."""
+        rate = state["shape"] / state["trials"]
+        deviation = np.sqrt(state["shape"]) / state["trials"]
+        return Prediction(self.graph, rate[self.graph.sources], deviation[self.graph.sources])
+
+    def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
+        """The mean plus c deviations, or a draw for each source."""
+        if self.exploration_kind == "ucb" or self.exploration == 0.0:
+            return prediction.probabilities(self.exploration)
+        state, c = self._known(modes), self.exploration
+        rates = self._generator("score").gamma(state["shape"] / c) * c / state["trials"]
+        return np.asarray(np.minimum(rates, 1.0)[self.graph.sources])
+
+
+class CUCB(UCBPolicy):
+    """``p = min(1, n/N + c√(3 ln t / 2N))`` per edge, 1 where untried; t counts rounds from 1.
+
+    Published: c = 1. Added: c, which is tuned. It has no prior: an untried edge counts as certain.
+
+    Parameters
+    ----------
+    exploration
+        c, the factor of the confidence bound; 1 is the original.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import CUCB
+    >>> policy = CUCB()
+    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), None, rng=0)
+    >>> policy.update([1.0, 0.0], edges=[0, 1], outcomes=[1.0, 0.0])
+    >>> policy.score([1.0, 0.0]).tolist()  # edge 2 was never tried
+    [1.0, 1.0, 1.0]
+    """
+
+    name = "CUCB"
+
+    def __init__(self, *, exploration: float = 1.0) -> None:
+        self.exploration = check_number("exploration", exploration)
+
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
+        """Successes and trials of each edge."""
+        edges = self.graph.n_edges
+        return {"successes": np.zeros(edges), "trials": np.zeros(edges, dtype=np.int64)}
+
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Both counts grow."""
+        np.add.at(state["trials"], edges, 1)
+        np.add.at(state["successes"], edges, outcomes)
+        return state
+
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The rate of each edge, 0 where untried, and the width of its bound."""
+        trials = np.maximum(state["trials"], 1)
+        return Prediction(self.graph, state["successes"] / trials, np.sqrt(1.5 * math.log(self._rounds + 1) / trials))
+
+    def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
+        """1 where untried, whatever c is."""
+        tried = self._known(modes)["trials"] > 0
+        return np.where(tried, prediction.probabilities(self.exploration), 1.0)
+
+
+class Thompson(UCBPolicy):
+    """``p_e ~ Beta((a + Σy)/c, (b + Σ(1 − y))/c)``, again after every update.
+
+    Published: Beta(1, 1), a prior mean of ½, from which rare responses take many trials per edge to recover. Added: a
+    prior around a base rate, and c.
+
+    Parameters
+    ----------
+    exploration
+        c, which multiplies the posterior's variance and keeps its mean; 1 is plain Thompson sampling.
+    base_rate, prior_trials
+        ``a/(a + b)`` and ``a + b``: the rate of every edge before the start, and how many trials it counts for;
+        ½ and 2 are the published form.
+
+    Examples
+    --------
+    The draw depends on the seed and the number of rounds told, so `score` repeats itself until the next `update`.
+
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import Thompson
+    >>> policy = Thompson()
+    >>> policy.bind(Graph.from_edges([0, 0], [1, 2]), None, rng=0)
+    >>> bool((policy.score([1.0]) == policy.score([1.0])).all())
+    True
+    """
+
+    name = "Thompson"
+    tunable: ClassVar[Grid] = {
+        "exploration": EXPLORATIONS,
+        "base_rate": (0.01, 0.03, 0.1),
+        "prior_trials": (1.0, 4.0, 16.0),
+    }
+
+    def __init__(self, *, exploration: float = 1.0, base_rate: float = 0.03, prior_trials: float = 4.0) -> None:
+        self.exploration = check_number("exploration", exploration, strict=True)
+        self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
+        self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
+
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
+        """Successes and failures of each edge."""
+        return {"successes": np.zeros(self.graph.n_edges), "failures": np.zeros(self.graph.n_edges)}
+
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Both counts grow."""
+        np.add.at(state["successes"], edges, outcomes)
+        np.add.at(state["failures"], edges, 1.0 - outcomes)
+        return state
+
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The posterior's mean."""
+        a, b = self._posterior(state)
+        return Prediction(self.graph, a / (a + b))
+
+    def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
+        """A draw for each edge."""
+        a, b = self._posterior(self._known(modes))
+        return self._generator("score").beta(a / self.exploration, b / self.exploration, size=self.graph.n_edges)
+
+    def _posterior(self, state: Arrays) -> tuple[F64, F64]:
+        a = self.base_rate * self.prior_trials + state["successes"]
+        return a, (1.0 - self.base_rate) * self.prior_trials + state["failures"]
+
+
+class COIN(UCBPolicy):
+    """Success rates ``n/N`` per (product cell, edge), and exploration until every edge has been tried often enough.
+
+    The cell is the product's dominant entry (its main topic), so there are as many cells as product features. What
+    else the context holds, such as a strategy, is ignored. A user is under-explored if an out-edge has
+    ``N < D(t) = c·t^0.4`` trials in the cell, t counting rounds from 1. With at least K such users, K of them are
+    seeded; with fewer, all of them, and the oracle adds the rest from the other users on ``n/N`` (0 where untried).
+
+    Published: c as below, and as many cells as the authors' partition has. Added: c is tuned.
+
+    Parameters
+    ----------
+    variant
+        How K under-explored users are picked: ``"coin"`` uniformly, ``"hd"`` (COIN-HD) by out-degree, ``"plus"``
+        (COIN+) by the oracle restricted to them.
+    exploration
+        c of the control function D(t); by default the authors' 1/10 for COIN, 1/100 for COIN-HD and COIN+.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import COIN
+    >>> policy = COIN()
+    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), None, rng=0)
+    >>> policy.update([1.0, 0.0], edges=[0, 1], outcomes=[1.0, 0.0])
+    >>> policy.score([1.0, 0.0]).shape
+    (3,)
+    """
+
+    uses_product = True
+    # Trials are whole numbers: up to 0.1, every c asks for one trial of each edge for 300 rounds. 0 never explores.
+    tunable: ClassVar[Grid] = {"exploration": (0.0, 0.1, 0.3, 1.0)}
+
+    def __init__(self, *, variant: str = "coin", exploration: float | None = None) -> None:
+        self.variant = check_choice("variant", variant, _VARIANTS)
+        self.name, factor = _VARIANTS[variant]
+        self.exploration = factor if exploration is None else check_number("exploration", exploration)
+
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
+        """``n`` and ``N`` of each cell and edge."""
+        shape = (dims[0], self.graph.n_edges)
+        return {"successes": np.zeros(shape), "trials": np.zeros(shape, dtype=np.int32)}
+
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Both counts of the product's cell grow."""
+        cell = int(np.argmax(modes[0]))
+        np.add.at(state["trials"][cell], edges, 1)
+        np.add.at(state["successes"][cell], edges, outcomes)
+        return state
+
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The rate of each edge in the product's cell, 0 where untried."""
+        cell = int(np.argmax(modes[0]))
+        return Prediction(self.graph, state["successes"][cell] / np.maximum(state["trials"][cell], 1))
+
+    def pick(self, prediction: Prediction, modes: Vectors, k: int, oracle: Oracle) -> I64:
+        """Under-explored users first."""
+        allowed = self._allowed(oracle, k)
+        under = np.intersect1d(self._under_explored(modes), allowed)
+        p, redundancy = prediction.probabilities(), prediction.redundancy
+        if under.size < k:
+            others = np.setdiff1d(allowed, under)
+            best = oracle(p, k - under.size, candidates=others, redundancy=redundancy)
+            return np.concatenate([under, best])
+        if self.variant == "plus":
+            return oracle(p, k, candidates=under, redundancy=redundancy)
+        if self.variant == "hd":
+            return under[np.argsort(-self.graph.out_degree[under], kind="stable")[:k]]
+        return np.asarray(self._generator("explore", modes).choice(under, size=k, replace=False))
+
+    def _under_explored(self, modes: Vectors) -> I64:
+        """Rows of users with an out-edge tried fewer than D(t) times."""
+        control = self.exploration * (self._rounds + 1) ** _POWER
+        short = self._known(modes)["trials"][int(np.argmax(modes[0]))] < control
+        return np.flatnonzero(np.bincount(self.graph.sources[short], minlength=self.graph.n_nodes))
