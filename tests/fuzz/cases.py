@@ -341,7 +341,7 @@ simple(
     _learner,
     lambda w: {
         **{"dims": (2, 3), "rank": 2, "likelihood": "gaussian", "noise_variance": 0.1, "prior_variance": 1.0},
-        **{"forgetting": 1.0, "init": "random", "intercepts": (), "order": "ranks"},
+        **{"init": "random", "intercepts": (), "order": "ranks"},
         **{"intercept_variance": 0.3, "tolerance": 1e-8, "max_sweeps": 20, "rng": 0},
     },
     signature=TensorRegression,

@@ -125,33 +125,22 @@ def test_one_hot_features_are_the_non_contextual_tensor():
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "logistic"])
-def test_intercepts_and_forgetting_equal_reference(likelihood):
+def test_intercepts_equal_reference(likelihood):
     dims, rank = (2, 3, 2), 2
     rng, features, y = problem(6, dims, 12)
     groups = [rng.integers(0, 3, 12), rng.integers(0, 5, 12)]
     start = [rng.normal(0, 0.7, (rank, d)) for d in dims]
     learner = TensorRegression(
         dims, rank, likelihood=likelihood, init=start, noise_variance=0.5, prior_variance=0.5,
-        forgetting=0.9, intercepts=(3, 5), intercept_variance=0.4, **TIGHT,
+        intercepts=(3, 5), intercept_variance=0.4, **TIGHT,
     )  # fmt: skip
     reference = Reference(
         start, start, prior_variance=0.5, noise=0.5, logistic=likelihood == "logistic",
-        keep=0.9, sizes=(3, 5), intercept_variance=0.4, tolerance=1e-13,
+        sizes=(3, 5), intercept_variance=0.4, tolerance=1e-13,
     )  # fmt: skip
     learner.update(features, y, groups)
     reference.update(features, y, groups)
     assert_same(learner, reference)
-
-
-def test_forgetting_returns_to_the_prior():
-    learner = TensorRegression((2, 2), 1, forgetting=0.5, rng=0, prior_variance=0.7)
-    learner.update([np.ones((5, 2)), np.ones((5, 2))], np.ones(5))
-    assert abs(learner.state.means[0] - learner.state.prior_means[0]).max() > 1e-3
-    # Zero features carry no information, so only forgetting is left.
-    learner.update([np.zeros((200, 2)), np.zeros((200, 2))], np.ones(200))
-    for mode in range(2):
-        np.testing.assert_allclose(learner.state.means[mode], learner.state.prior_means[mode], atol=1e-12)
-        np.testing.assert_allclose(learner.state.covariances[mode][0], 0.7 * np.eye(2), atol=1e-12)
 
 
 def test_a_stopped_fixed_point_is_reported():

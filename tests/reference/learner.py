@@ -36,34 +36,23 @@ class Reference:
     """The general model by natural parameters P = Σ⁻¹ and h = Σ⁻¹w̄, one Gauss–Seidel visit after the other."""
 
     def __init__(
-        self, start, prior, *, prior_variance=1.0, noise=0.1, logistic=False, keep=1.0, sizes=(),
+        self, start, prior, *, prior_variance=1.0, noise=0.1, logistic=False, sizes=(),
         intercept_variance=0.3, sweeps=400, tolerance=0.0,
     ):  # fmt: skip
         self.w = [np.array(w, dtype=float) for w in start]
         self.prior = [np.array(w, dtype=float) for w in prior]
         self.rank, self.modes = len(start[0]), len(start)
-        self.v0, self.noise, self.logistic = prior_variance, noise, logistic
-        self.keep, self.sweeps, self.tolerance, self.seen = keep, sweeps, tolerance, 0
+        self.noise, self.logistic = noise, logistic
+        self.sweeps, self.tolerance, self.seen = sweeps, tolerance, 0
         self.S = [np.array([np.eye(w.shape[1]) * prior_variance for _ in w]) for w in self.w]
         self.mu = [np.zeros(n) for n in sizes]
         self.var = [np.full(n, intercept_variance) for n in sizes]
-        self.intercept_variance = intercept_variance
 
     def update(self, features, y, groups=()):
         for t in range(len(y)):
             self._learn([x[t] for x in features], float(y[t]), [int(g[t]) for g in groups])
 
-    def _forget(self, members):
-        if self.seen:
-            for m in range(self.modes):
-                self.w[m] = self.prior[m] + np.sqrt(self.keep) * (self.w[m] - self.prior[m])
-                self.S[m] = self.keep * self.S[m] + (1 - self.keep) * self.v0 * np.eye(self.S[m].shape[-1])
-        for q, at in enumerate(members):
-            self.mu[q][at] *= np.sqrt(self.keep)
-            self.var[q][at] = self.keep * self.var[q][at] + (1 - self.keep) * self.intercept_variance
-
     def _learn(self, phi, y, members):
-        self._forget(members)
         base = self.prior if self.seen == 0 else self.w
         self.seen += 1
         w, S = [x.copy() for x in self.w], [x.copy() for x in self.S]

@@ -5,14 +5,13 @@ Glossary (the paper's letters)
     R, D     rank, number of modes;  d = dims[l] the dimension of mode l
     phi      (N, F) features, the modes side by side, F = Σ d;  x those of one sample, norms the ‖φ_l‖² of its modes
     w, S     posterior means and covariances, flat: mode by mode, rank by rank
-    w0, v0   prior means (flat as w) and the prior variance of each mode
+    w0, v0   prior means (flat as w) and the prior variance of every coefficient
     a        a[r, l] = φ_lᵀ w̄^{l,r} of the current iterate;  m the same before the sample
     g, s     g = Σφ and s = φᵀΣφ before the sample;  v = φᵀΣφ after it
     beta     β^{l,r} = Π_{l'≠l} a[r, l'] (Eq. 12);  its square stands for the paper's γ (mean field, Eq. 13)
     omega    precision ω of the (pseudo-)observation;  kappa its precision times its target
     push     what moves w̄ along g;  information is ωβ²
     c, cv    intercepts of the sample's groups and their variances; c0, cv0 before it; mu, var hold those of all groups
-    keep     the share λ that a sample leaves of what was known (forgetting)
 
 Gaussian likelihood: ω = 1/σ² and κ = y/σ². Logistic: ω = tanh(ψ/2)/(2ψ) with ψ² = E[u²], and κ = y − ½.
 Every fixed point restarts from the state before the sample, so a sample counts once however many sweeps it takes.
@@ -92,24 +91,7 @@ def _guard(S: F64, start: int, n: int, work: F64) -> None:
 
 
 @kernel
-def _forget(w: F64, S: F64, w0: F64, v0: F64, dims: I64, R: int, keep: float) -> None:
-    """One step back towards the prior: Σ ← λΣ + (1−λ)Σ₀ and w̄ ← w₀ + √λ(w̄ − w₀)."""
-    root = math.sqrt(keep)
-    for i in range(w.size):
-        w[i] = w0[i] + root * (w[i] - w0[i])
-    q = 0
-    for mode in range(dims.size):
-        d = dims[mode]
-        for _ in range(R):
-            for i in range(d * d):
-                S[q + i] *= keep
-            for i in range(d):
-                S[q + i * d + i] += (1.0 - keep) * v0[mode]
-            q += d * d
-
-
-@kernel
-def _project(x: F64, dims: I64, w: F64, S: F64, v0: F64, g: F64, m: F64, s: F64, norms: F64) -> None:
+def _project(x: F64, dims: I64, w: F64, S: F64, v0: float, g: F64, m: F64, s: F64, norms: F64) -> None:
     """Per (l, r): g = Σφ, s = φᵀΣφ and m = φᵀw; per mode ‖φ‖²."""
     f = 0
     p = 0
@@ -132,7 +114,7 @@ def _project(x: F64, dims: I64, w: F64, S: F64, v0: F64, g: F64, m: F64, s: F64,
             for i in range(d):
                 inner += g[p + i] * x[f + i]
                 score += w[p + i] * x[f + i]
-            s[r, mode] = max(inner, _FLOOR * v0[mode] * norms[mode])
+            s[r, mode] = max(inner, _FLOOR * v0 * norms[mode])
             m[r, mode] = score
             p += d
             q += d * d
@@ -173,14 +155,14 @@ def _sweep(
 
 @kernel
 def _absorb(
-    dims: I64, w: F64, S: F64, v0: F64, g: F64, s: F64, push: F64, information: F64, norms: F64, check: bool,
+    dims: I64, w: F64, S: F64, v0: float, g: F64, s: F64, push: F64, information: F64, norms: F64, check: bool,
     step: F64, work: F64,
 ) -> None:  # fmt: skip
     """Eqs. 14 and 15 for every (l, r): Σ −= ggᵀ·ωβ²/(1 + ωβ²s) and w̄ += g·push."""
     p, q = 0, 0
     for mode in range(dims.size):
         d = dims[mode]
-        limit = _STIFF / max(v0[mode] * norms[mode], 1e-300)
+        limit = _STIFF / max(v0 * norms[mode], 1e-300)
         for r in range(push.shape[0]):
             precision = information[r, mode]
             root = math.sqrt(precision * (1.0 / (1.0 + precision * s[r, mode])))
@@ -200,7 +182,7 @@ def _absorb(
 @kernel
 def learn_samples(
     phi: F64, y: F64, groups: I64, shape: Any, posterior: Any, prior: Any, seen: int, logistic: bool, noise: float,
-    keep: float, by_rank: bool, stop: Any,
+    by_rank: bool, stop: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Learn the samples in order, changing ``posterior`` in place; returns (sweeps, unconverged samples).
 
@@ -208,7 +190,7 @@ def learn_samples(
     """
     dims, R = shape
     w, S, mu, var = posterior
-    w0, v0, intercept_v0 = prior
+    w0, v0 = prior
     tol, max_sweeps = stop
     D, wide = dims.size, dims.max()
     a = np.empty((R, D))
@@ -226,8 +208,6 @@ def learn_samples(
     g, work = np.empty(w.size), np.empty(wide * wide)
     sweeps, unconverged = 0, 0
     for k in range(phi.shape[0]):
-        if keep < 1.0 and seen + k > 0:
-            _forget(w, S, w0, v0, dims, R, keep)
         _project(phi[k], dims, w, S, v0, g, a, s, norms)
         m[:] = a
         if seen + k == 0:
@@ -237,10 +217,8 @@ def learn_samples(
         v[:] = s
         u = 0.0
         for q in range(c.size):
-            # An intercept forgets at its own samples only.
-            at = groups[k, q]
-            c0[q] = mu[at] if keep == 1.0 else math.sqrt(keep) * mu[at]
-            cv0[q] = var[at] if keep == 1.0 else keep * var[at] + (1.0 - keep) * intercept_v0
+            c0[q] = mu[groups[k, q]]
+            cv0[q] = var[groups[k, q]]
             u += c0[q]
         c[:] = c0
         cv[:] = cv0

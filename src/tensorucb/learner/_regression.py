@@ -20,7 +20,6 @@ from tensorucb.checks import (
     check_path,
     check_rows,
     check_sequence,
-    check_share,
     plain,
     refusal,
     shown,
@@ -36,7 +35,7 @@ Groups = Sequence[ArrayLike] | None
 
 _KIND = "tensor_regression"
 _SETTINGS = (
-    *("dims", "rank", "likelihood", "noise_variance", "prior_variance", "forgetting"),
+    *("dims", "rank", "likelihood", "noise_variance", "prior_variance"),
     *("intercepts", "intercept_variance", "order", "tolerance", "max_sweeps"),
 )
 _GROUPED = ("means", "covariances", "prior_means", "intercept_means", "intercept_variances")
@@ -59,7 +58,7 @@ class TensorState:
     covariances
         ``(R, d_l, d_l)`` posterior covariances Σ of each mode.
     prior_means
-        ``(R, d_l)`` prior means of each mode: where learning starts from and what forgetting returns to.
+        ``(R, d_l)`` prior means of each mode, where learning starts from.
     intercept_means, intercept_variances
         One array per group of intercepts (empty tuples without intercepts).
     n_samples, n_sweeps, n_unconverged
@@ -100,10 +99,7 @@ class TensorRegression:
         ``"gaussian"`` (the paper), or ``"logistic"`` for outcomes in [0, 1]: the Jaakkola–Jordan bound, refreshed in
         every sweep with ψ² = E[u²].
     noise_variance, prior_variance
-        σ² of the Gaussian likelihood, and the prior variance of every coefficient (one number, or one per mode).
-    forgetting
-        λ in (0, 1]. Before each sample but the first, Σ ← λΣ + (1−λ)Σ₀ and w̄ ← w₀ + √λ(w̄ − w₀): the exact
-        prediction step of coefficients that drift around their prior. An intercept forgets at its own samples only.
+        σ² of the Gaussian likelihood, and the prior variance of every coefficient.
     init
         ``"random"``: prior means drawn from N(0, 0.3²), so that ranks differ and w = 0, where every gradient vanishes,
         is left behind. ``"ones"``: prior means of ones. ``"paper"``: to its letter, the first iterate is ones while
@@ -139,8 +135,7 @@ class TensorRegression:
         *,
         likelihood: str = "gaussian",
         noise_variance: float = 0.1,
-        prior_variance: float | Sequence[float] = 1.0,
-        forgetting: float = 1.0,
+        prior_variance: float = 1.0,
         init: str | Sequence[ArrayLike] = "random",
         intercepts: Sequence[int] = (),
         intercept_variance: float = 0.3,
@@ -155,10 +150,7 @@ class TensorRegression:
         self.rank = check_count("rank", rank, 1, 1000)
         self.likelihood = check_choice("likelihood", likelihood, ("gaussian", "logistic"))
         self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
-        variances = prior_variance if np.iterable(prior_variance) else (prior_variance,) * len(self.dims)
-        variances = _entries("prior_variance", variances, "prior_variance=1.0, or one number for each mode")
-        self.prior_variance = tuple(check_number("prior_variance", value, strict=True) for value in variances)
-        self.forgetting = check_share("forgetting", forgetting, zero=False)
+        self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
         groups = _entries("intercepts", intercepts, "intercepts=(n_nodes, n_nodes)")
         self.intercepts = tuple(check_count(f"intercepts[{g}]", n, 1, 2**31 - 1) for g, n in enumerate(groups))
         self.intercept_variance = check_number("intercept_variance", intercept_variance, strict=True)
@@ -169,8 +161,7 @@ class TensorRegression:
         self.state = self._start(init, rng)
 
     def _check_size(self) -> None:
-        modes = len(self.dims)
-        if not modes:
+        if not self.dims:
             raise InputError(
                 "must name at least one mode; got an empty sequence. Pass e.g. dims=(10, 10, 10).", argument="dims"
             )
@@ -180,21 +171,15 @@ class TensorRegression:
                 f"dims={shown(self.dims)} and rank={self.rank} need {numbers:,} numbers, more than "
                 f"{_MOST_NUMBERS:,}. Use fewer features or a lower rank."
             )
-        if len(self.prior_variance) != modes:
-            count = len(self.prior_variance)
-            raise InputError(
-                f"must be one number or one for each of the {modes} modes; got {count}.", argument="prior_variance"
-            )
 
     def _start(self, init: str | Sequence[ArrayLike], rng: RngLike) -> TensorState:
         """Σ = the prior's, and w̄ as ``init`` says."""
         means = self._starting_means(init, rng)
         # To the paper's letter, the first iterate is ones while the prior mean is zero (Eq. 7).
         from_zero = isinstance(init, str) and init == "paper"
-        scales = zip(self.dims, self.prior_variance, strict=True)
         return TensorState(
             means=means,
-            covariances=tuple(np.tile(np.eye(d) * variance, (self.rank, 1, 1)) for d, variance in scales),
+            covariances=tuple(np.tile(np.eye(d) * self.prior_variance, (self.rank, 1, 1)) for d in self.dims),
             prior_means=tuple(np.zeros_like(w) for w in means) if from_zero else means,
             intercept_means=tuple(np.zeros(n) for n in self.intercepts),
             intercept_variances=tuple(np.full(n, self.intercept_variance) for n in self.intercepts),
@@ -271,10 +256,10 @@ class TensorRegression:
         # The kernel has the intercepts of all groups in one array.
         offsets = np.cumsum([0, *self.intercepts], dtype=np.int64)[:-1]
         shape = np.array(self.dims, dtype=np.int64), self.rank
-        prior = _flat(state.prior_means), np.array(self.prior_variance), self.intercept_variance
+        prior = _flat(state.prior_means), self.prior_variance
         sweeps, unconverged = learn_samples(
             np.concatenate(arrays, axis=1), outcomes, members + offsets, shape, (w, S, mu, var), prior,
-            state.n_samples, self.likelihood == "logistic", self.noise_variance, self.forgetting,
+            state.n_samples, self.likelihood == "logistic", self.noise_variance,
             self.order == "ranks", (self.tolerance, self.max_sweeps),
         )  # fmt: skip
         if not (np.isfinite(w).all() and np.isfinite(S).all()):
