@@ -32,7 +32,7 @@ from tensorucb.experiments import (
     replay_from_dataset,
     run_policy,
 )
-from tensorucb.experiments._contestants import strategy_contestants
+from tensorucb.experiments._comparison import strategy_contestants
 from tensorucb.policies import DegreeCover, GammaCounts, HighDegree, LinUCB, LogisticUCB, TensorUCB
 
 POLICIES: dict[str, Callable[[], Any]] = {

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 # private: a command plays all policies on all settings for minutes; these are its parts, each on its own
-from tensorucb.experiments import _comparison, _contestants, _files, _key, _paper, _tuning
+from tensorucb.experiments import _comparison, _files, _key, _paper, _tuning
 
 Comparison = _comparison.Comparison
 
-ProductBlind = _contestants.ProductBlind
-best_strategy = _contestants.best_strategy
-contestants = _contestants.contestants
-ours_untouched = _contestants.ours_untouched
-paper_policies = _contestants.paper_policies
-references = _contestants.references
-strategy_contestants = _contestants.strategy_contestants
+ProductBlind = _comparison.ProductBlind
+best_strategy = _comparison.best_strategy
+contestants = _comparison.contestants
+ours_untouched = _comparison.ours_untouched
+paper_policies = _comparison.paper_policies
+references = _comparison.references
+strategy_contestants = _comparison.strategy_contestants
 
 read_settings = _files.read_settings
 write_settings = _files.write_settings

@@ -97,10 +97,10 @@ def test_rank_figure_plays_one_product_and_all(results):
 
 def test_bound_is_far_above_what_is_measured_and_the_condition_far_from_met(results):
     found = results.bound
-    measured = found.measured["TensorUCB (paper)"]
-    assert (found.at_needed > found.at_used).all()
-    assert (found.at_used > measured).all()
-    assert found.exploration < found.needed[-1]
+    measured = found["TensorUCB (paper)"]
+    assert (found["bound_at_c_needed"] > found["bound_at_c_used"]).all()
+    assert (found["bound_at_c_used"] > measured).all()
+    assert found["c_used"][0] < found["c_needed"][-1]
     np.testing.assert_allclose(
         measured, np.mean([np.cumsum(r.regret) for r in results.regret.of("TensorUCB (paper)")], axis=0)
     )

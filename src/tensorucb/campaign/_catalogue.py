@@ -16,7 +16,7 @@ from tensorucb.checks import check_array, check_id, check_mapping, check_sequenc
 from tensorucb.errors import InputError, ShapeError, UnknownIdError, argument, call
 from tensorucb.graph._ids import id_array
 from tensorucb.policies import Product
-from tensorucb.policies._inputs import as_modes
+from tensorucb.policies._base import as_modes
 
 if TYPE_CHECKING:
     from tensorucb.campaign._ledger import Ledger

@@ -44,7 +44,7 @@ from tensorucb.graph._arguments import check_graph
 from tensorucb.memory import check_memory, storing
 from tensorucb.moments import Duration, check_moment, check_zone
 from tensorucb.policies import Policy, TensorUCB
-from tensorucb.policies._inputs import feature_columns
+from tensorucb.policies._base import feature_columns
 from tensorucb.question import METRICS
 from tensorucb.work import Engine, check_engine
 

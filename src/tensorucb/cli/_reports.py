@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import polars as pl
 
 from tensorucb import __version__, plots
 from tensorucb.cli._results import explained, network_table
 from tensorucb.experiments import Environment, Experiment, SeedReason, Tuning, decision_table
-from tensorucb.experiments._paper import VARIED, Bound, Effort, PaperResults
+from tensorucb.experiments._paper import BOUND_COLUMNS, VARIED, Effort, PaperResults
 from tensorucb.experiments._results import OURS, printed_table
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
 from tensorucb.plots._theme import knows_the_truth, leaders, titled
@@ -259,9 +260,13 @@ def draw(results: PaperResults) -> dict[str, Any]:
             times.setdefault(row["policy"], []).append(row["milliseconds"])
         charts["runtime"] = plots.runtime_over_size(times, list(dict.fromkeys(row["users"] for row in results.runtime)))
     if results.bound is not None:
-        found = results.bound
-        bounds = {f"bound at c = {found.exploration:g}": found.at_used, "bound at the c it asks for": found.at_needed}
-        charts["bound"] = plots.bound_chart(found.rounds.astype(float).tolist(), bounds, found.measured)
+        columns: dict[str, Any] = results.bound.to_dict(as_series=False)
+        measured = {label: values for label, values in columns.items() if label not in BOUND_COLUMNS}
+        bounds = {
+            f"bound at c = {columns['c_used'][0]:g}": columns["bound_at_c_used"],
+            "bound at the c it asks for": columns["bound_at_c_needed"],
+        }
+        charts["bound"] = plots.bound_chart([float(number) for number in columns["round"]], bounds, measured)
     return charts
 
 
@@ -337,12 +342,13 @@ def _regret(experiment: Experiment, tuning: Tuning, charts: Charts, validation_r
     ]
 
 
-def _condition(found: Bound) -> str:
-    needed = float(found.needed[-1])
-    met = found.exploration >= needed
+def _condition(bound: pl.DataFrame) -> str:
+    used = float(bound["c_used"][-1])
+    needed = float(bound["c_needed"][-1])
+    met = used >= needed
     return (
         f"Theorem 1 promises its bound for c of at least {needed:,.4g} at the last round; the experiment chose "
-        f"c = {found.exploration:g}, so the condition is {'met' if met else 'not met'} and the bound at that c "
+        f"c = {used:g}, so the condition is {'met' if met else 'not met'} and the bound at that c "
         f"{'holds' if met else 'is no promise'}. B = 1 (assumption A1), d is the largest number of features. "
         "The numbers of every round are in bound.csv."
     )

@@ -105,9 +105,9 @@ def print_reproduction(results: PaperResults, rows: Rows, size: str) -> None:
         ]
         print_table(("Policy", "ms per round"), times, words=("Policy",), title=f"\nTime with {largest:,} users\n")
     if results.bound is not None:
-        found, measured = results.bound, results.bound.measured["TensorUCB (paper)"]
+        last = results.bound.row(-1, named=True)
         say(
-            f"\nTheorem 1 after {found.rounds[-1]} rounds: its bound is {found.at_used[-1]:,.0f} at the c in use, "
-            f"{found.exploration:g}, and {found.at_needed[-1]:,.0f} at the least c for which it holds, "
-            f"{found.needed[-1]:,.1f}; the cumulative regret measured is {measured[-1]:,.0f}."
+            f"\nTheorem 1 after {last['round']} rounds: its bound is {last['bound_at_c_used']:,.0f} at the c in use, "
+            f"{last['c_used']:g}, and {last['bound_at_c_needed']:,.0f} at the least c for which it holds, "
+            f"{last['c_needed']:,.1f}; the cumulative regret measured is {last['TensorUCB (paper)']:,.0f}."
         )

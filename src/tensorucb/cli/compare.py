@@ -129,8 +129,13 @@ def compare(
     with Progress("compare") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
         from tensorucb.cli._reports import save_comparison
-        from tensorucb.experiments._comparison import Comparison
-        from tensorucb.experiments._contestants import contestants, ours_untouched, references, strategy_contestants
+        from tensorucb.experiments._comparison import (
+            Comparison,
+            contestants,
+            ours_untouched,
+            references,
+            strategy_contestants,
+        )
         from tensorucb.experiments._files import write_csv, write_manifest, write_validation
         from tensorucb.experiments._results import REGRET_COLUMNS, printed_table
 
@@ -214,7 +219,7 @@ def _two_numbers(text: str) -> tuple[float, float]:
 def _contestants(known: Mapping[str, Policy], names: Sequence[str] | None, *, in_strategies: bool) -> dict[str, Policy]:
     """Ours, plain degree and the policies named; all that are known if none is. One's own choose per user."""
     from tensorucb.experiments import StrategyPolicy
-    from tensorucb.experiments._contestants import always
+    from tensorucb.experiments._comparison import always
 
     chosen = research.chosen_policies(known, names)
     own = {label for label in chosen if label not in known} if in_strategies else set()

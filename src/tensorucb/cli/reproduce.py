@@ -82,8 +82,7 @@ def reproduce(
     with Progress("reproduce") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
         from tensorucb.cli._reports import draw, save_reproduction
-        from tensorucb.experiments._comparison import Comparison
-        from tensorucb.experiments._contestants import paper_policies
+        from tensorucb.experiments._comparison import Comparison, paper_policies
         from tensorucb.experiments._files import read_settings, write_manifest
         from tensorucb.experiments._paper import Effort, PaperResults, needs_tuning, run_targets, write_results
         from tensorucb.experiments._results import printed_table

@@ -41,7 +41,7 @@ def tune(
     with Progress("tune") as progress:
         from tensorucb import experiments
         from tensorucb.data import read_dataset
-        from tensorucb.experiments._contestants import contestants, paper_policies
+        from tensorucb.experiments._comparison import contestants, paper_policies
         from tensorucb.experiments._files import read_settings, write_settings
 
         earlier = read_settings(out) if out.exists() else {}

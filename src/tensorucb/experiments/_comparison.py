@@ -1,23 +1,221 @@
-"""Policies side by side: settings tuned on validation rounds, then runs with the same products and coins for all."""
+"""Policies side by side: who takes part, settings tuned on validation rounds, then runs with the same coins for all."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, get_args
 
-from tensorucb.checks import check_count, check_path, check_report, check_sequence, shown
+import numpy as np
+
+from tensorucb.arrays import F64, I64, Arrays, Vectors
+from tensorucb.checks import check_choice, check_count, check_path, check_report, check_sequence, shown
 from tensorucb.errors import InputError
-from tensorucb.experiments._contestants import always, contestants, ours_untouched, references, strategy_contestants
+from tensorucb.experiments._dataset import Features
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._results import Experiment, RunResult
+from tensorucb.experiments._results import OURS, Experiment, RunResult
 from tensorucb.experiments._runs import check_environment, check_policies, check_rounds, run_experiment
-from tensorucb.experiments._tuning import Tuning, split_products, tune
-from tensorucb.policies import Grid, Policy
-from tensorucb.policies._base import check_policy_object
+from tensorucb.experiments._strategies import StrategyPolicy
+from tensorucb.experiments._tuning import Tuning, split_products, tune, with_arguments
+from tensorucb.oracle import select_seeds
+from tensorucb.policies import (
+    GammaCounts,
+    Grid,
+    HighDegree,
+    LinUCB,
+    LogisticUCB,
+    Oracle,
+    Policy,
+    Prediction,
+    TensorUCB,
+    UCBPolicy,
+)
+from tensorucb.policies._base import EXPLORATIONS, check_policy_object
+from tensorucb.policies.registry import REGISTRY, make_policy
 from tensorucb.threads import OnProgress
 from tensorucb.work import Engine
+
+# Ours, the paper's tensor, its Table 3, and simple ones that it leaves out.
+_OURS = (
+    *("TensorUCB", "TensorUCB (paper)", "TensorUCB (paper, logistic)", "LinUCB", "IMLinUCB", "DILinUCB"),
+    *("IMFB", "COIN", "COIN-HD", "COIN+", "CUCB", "Thompson", "HighDegree", "Random"),
+)
+_STRICT = (
+    *("TensorUCB", "TensorUCB (paper)", "TensorUCB (paper, logistic)", "LinUCB", "LogisticUCB", "IMLinUCB"),
+    *("DILinUCB", "DILinUCB (original)", "IMFB", "COIN", "COIN-HD", "COIN+", "GammaCounts", "HighDegree", "Random"),
+)
+# Arguments as published where ours are others, and what the paper tuned, from its own values.
+_AS_PUBLISHED: dict[str, dict[str, Any]] = {"IMFB": {"base_rate": 0.25}}
+_TUNED_AS_PUBLISHED: dict[str, Grid] = {
+    "TensorUCB (paper)": {"exploration": EXPLORATIONS, "rank": (1, 2, 5, 10, 20, 50)},
+    **{label: {"exploration": EXPLORATIONS} for label in ("IMLinUCB", "DILinUCB", "DILinUCB (original)")},
+    **{label: {} for label in ("TensorUCB", "IMFB", "COIN", "COIN-HD", "COIN+", "GammaCounts")},
+}
+# The baselines of Table 3 whose best form differs from the published one by more than c.
+_ALSO_TUNED = ("IMLinUCB", "DILinUCB", "IMFB", "COIN")
+# Most products over which the truth, and the best strategy, are averaged.
+_AVERAGED, _PRODUCTS = 4_000, 100
+
+
+# -- who takes part; what may be tuned, each policy says itself --
+
+
+def contestants() -> dict[str, Policy]:
+    """Ours first, then every baseline in its best form: with all that it can use of the users' past."""
+    return {label: make_policy(label) for label in REGISTRY}
+
+
+def paper_policies(features: Features = "paper") -> tuple[dict[str, Policy], dict[str, Grid]]:
+    """Who takes part in the paper's figures, and the grids of those that are not tuned in all that they have.
+
+    With the paper's features, the baselines of its Table 3 play as published, where c of the linear ones is chosen
+    from the paper's values, and, as ``…, tuned``, in their best form. Ours and one count per source play untouched.
+    With ours, all are tuned.
+    """
+    if check_choice("features", features, get_args(Features)) == "ours":
+        made = {label: make_policy(label) for label in _OURS}
+        # Flat columns, as published.
+        return {p: with_arguments(m, {"matched": False}) if hasattr(m, "matched") else m for p, m in made.items()}, {}
+    policies: dict[str, Policy] = {}
+    for label in _STRICT:
+        policies[label] = with_arguments(make_policy(label), _AS_PUBLISHED.get(label, {}))
+        if label in _ALSO_TUNED:
+            policies[f"{label}, tuned"] = make_policy(label)
+    return policies, dict(_TUNED_AS_PUBLISHED)
+
+
+def strategy_contestants() -> dict[str, Policy]:
+    """For worlds with strategies: ours choosing per user, per round and not at all, and baselines choosing per user.
+
+    ``per strategy`` means a separate copy of the policy for each strategy.
+    """
+    return {
+        OURS: StrategyPolicy(TensorUCB()),
+        f"{OURS}, one strategy per round": StrategyPolicy(TensorUCB(), "round"),
+        f"{OURS}, strategies in turn": StrategyPolicy(TensorUCB(), "turn"),
+        f"{OURS} per strategy": StrategyPolicy(TensorUCB(), separate=True),
+        "LogisticUCB": StrategyPolicy(LogisticUCB()),
+        "LogisticUCB per strategy": StrategyPolicy(LogisticUCB(), separate=True),
+        "LinUCB": StrategyPolicy(LinUCB()),
+        "GammaCounts per strategy": StrategyPolicy(GammaCounts(), separate=True),
+        "HighDegree": StrategyPolicy(HighDegree(), "turn"),
+    }
+
+
+def always(by_label: Mapping[str, Policy]) -> dict[str, Policy]:
+    """Ours, to which differences are taken, and plain degree, which whoever learns should beat."""
+    return {label: by_label[label] for label in (OURS, "HighDegree")}
+
+
+def ours_untouched(policies: Mapping[str, Policy]) -> dict[str, Grid]:
+    """Grids for :meth:`Comparison.tune` that keep our default policy as it is, alone or inside a `StrategyPolicy`."""
+    return {label: {} for label, policy in policies.items() if isinstance(getattr(policy, "policy", policy), TensorUCB)}
+
+
+class _Reference(UCBPolicy):
+    """A policy that knows its scores from the start, and has nothing to learn."""
+
+    tunable: ClassVar[Grid] = {}
+    knows_redundancy: ClassVar[bool] = True
+
+    def __init__(self, environment: Environment) -> None:
+        self.bind(environment.graph, None)
+
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Nothing to learn."""
+        return state
+
+
+class ProductBlind(_Reference):
+    """The oracle's choice for the true probabilities averaged over products: perfect but for the product.
+
+    A policy that ends below it has learned what the products change. The average is over at most 4,000 of the
+    products that rounds draw from, evenly spaced. In a replayed log a follower answers once, so its users are greedy
+    maximum coverage, each follower weighted by the share of the items that it acted on.
+    """
+
+    name = "product-blind oracle"
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        mean = np.zeros(environment.graph.n_edges)
+        products = environment.product_rows[:: -(-environment.product_rows.size // _AVERAGED)]
+        for product in products.tolist():
+            mean += environment.probabilities(product)
+        self._mean = mean / products.size
+        self._weights: F64 | None = None
+        if environment.measure == "responders":
+            self._weights = np.zeros(environment.graph.n_nodes)
+            self._weights[environment.graph.targets] = self._mean
+
+    def settings(self) -> dict[str, Any]:
+        """A digest of what it knows, so that kept runs are recognised."""
+        return {"sha256": hashlib.sha256(self._mean.tobytes()).hexdigest()}
+
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The average."""
+        return Prediction(self.graph, self._mean)
+
+    def pick(self, prediction: Prediction, modes: Vectors, k: int, oracle: Oracle) -> I64:
+        """The oracle's choice for the average; of a log, the users whose distinct followers acted most often."""
+        if self._weights is None:
+            return oracle(self._mean, k)
+        return select_seeds(
+            self.graph, np.ones(self.graph.n_edges), k, objective="direct", values=self._weights, rng=0
+        ).rows
+
+
+class TruthWithStrategies(_Reference):
+    """The truth for each product and strategy; with ``fixed``, always for this strategy, whatever is asked."""
+
+    name = "truth"
+
+    def __init__(self, environment: Environment, fixed: int | None = None) -> None:
+        super().__init__(environment)
+        self._environment, self.fixed = environment, fixed
+        self._products = {environment.products[p].tobytes(): p for p in environment.product_rows.tolist()}
+
+    def settings(self) -> dict[str, Any]:
+        """The fixed strategy; what the world is, kept runs know already."""
+        return {"fixed": self.fixed}
+
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The truth."""
+        first, *chosen = modes
+        strategy = self.fixed
+        if strategy is None:
+            same = [(rows == mode).all(axis=1) for rows, mode in zip(self._environment.strategies, chosen, strict=True)]
+            strategy = int(np.flatnonzero(np.logical_and.reduce(same))[0])
+        return Prediction(self.graph, self._environment.probabilities(self._products[first.tobytes()], strategy))
+
+
+def best_strategy(environment: Environment) -> int:
+    """The strategy that is best on average under the truth, if it is used always and users are chosen by the truth."""
+    oracle, k = environment.oracle(np.random.default_rng(0)), environment.settings.k
+    reached = np.zeros(environment.n_strategies)
+    for product in environment.product_rows[:: -(-environment.product_rows.size // _PRODUCTS)].tolist():
+        for strategy in range(environment.n_strategies):
+            rows = oracle(environment.probabilities(product, strategy), k)
+            reached[strategy] += environment.evaluate(product, rows, np.full(rows.size, strategy))
+    return int(np.argmax(reached))
+
+
+def references(environment: Environment) -> dict[str, Policy]:
+    """Who knows part of the truth of this world: the product-blind oracle, or who knows what strategies do."""
+    if not environment.strategies:
+        return {ProductBlind.name: ProductBlind(environment)}
+    best = best_strategy(environment)
+    truth, truth_fixed = TruthWithStrategies(environment), TruthWithStrategies(environment, best)
+    return {
+        f"{OURS}, best fixed strategy": StrategyPolicy(TensorUCB(), "fixed", strategy=best),
+        "truth, best fixed strategy": StrategyPolicy(truth_fixed, "fixed", strategy=best),
+        "truth, one strategy per round": StrategyPolicy(truth, "round"),
+    }
+
+
+# -- the comparison --
 
 
 @dataclass(frozen=True)

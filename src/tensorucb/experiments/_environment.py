@@ -95,13 +95,6 @@ class Optimum:
     """The seeds that a careful oracle finds when it knows the truth, and what they reach: S* and f(S*).
 
     In a world with strategies, ``strategies`` holds the number of the best one for each of them.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> len(world.optimum(0).rows)
-    10
     """
 
     rows: I64

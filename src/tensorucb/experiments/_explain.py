@@ -28,13 +28,7 @@ class Follower:
 
 @dataclass(frozen=True)
 class SeedReason:
-    """Why one user was chosen.
-
-    Examples
-    --------
-    >>> SeedReason("ann", followers=40, expected=2.1, gain=1.8, explored=0.3, strongest=()).row()["expected"]
-    2.1
-    """
+    """Why one user was chosen."""
 
     id: Any
     followers: int

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count
 from tensorucb.experiments._comparison import Comparison
 from tensorucb.experiments._environment import Environment
@@ -33,6 +32,9 @@ _PAPER_NETWORKS = {
     "out-degree 99": (101, 2_064),
 }
 VARIED = ", products vary"
+# The c that was used and the one that Theorem 1 asks for, and the bound on the cumulative regret with each of them; the
+# other columns are the mean cumulative regret of the tensor policies.
+BOUND_COLUMNS = ("round", "c_used", "c_needed", "bound_at_c_used", "bound_at_c_needed")
 _SIZES = (15 / 29, 20 / 29, 25 / 29, 1.0)  # the paper's |V| of about 15, 20, 25 and 29 thousand
 
 
@@ -66,28 +68,12 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Bound:
-    """Theorem 1 beside what was measured, at each round.
-
-    The c that was used (``exploration``) and the one that the theorem asks for, the bound on the cumulative regret with
-    each of them, and the mean cumulative regret of the tensor policies.
-    """
-
-    rounds: I64
-    exploration: float
-    needed: F64
-    at_used: F64
-    at_needed: F64
-    measured: Mapping[str, F64]
-
-
-@dataclass(frozen=True)
 class PaperResults:
     """What the targets found; None for what was not asked for. The network's tables follow from ``graph``.
 
     ``rank`` holds, for each tensor policy, an experiment on a single product with labels ``R = …``, and another one
     with a random product in each round; ``runtime`` median milliseconds per round, one row per size and policy, which
-    differ between repetitions.
+    differ between repetitions; ``bound`` Theorem 1 beside what was measured, one row per round (`BOUND_COLUMNS`).
     """
 
     name: str
@@ -97,7 +83,7 @@ class PaperResults:
     regret: Experiment | None = None
     rank: Mapping[str, Experiment] | None = None
     runtime: Sequence[Mapping[str, Any]] | None = None
-    bound: Bound | None = None
+    bound: pl.DataFrame | None = None
 
 
 def needs_tuning(targets: Collection[str]) -> bool:
@@ -166,7 +152,7 @@ def _runtimes(
     return rows
 
 
-def _bound(environment: Environment, policy: Any, experiment: Experiment) -> Bound:
+def _bound(environment: Environment, policy: Any, experiment: Experiment) -> pl.DataFrame:
     """Theorem 1 for the paper's own policy, and the condition on c."""
     rounds = np.arange(1, experiment.results[0].regret.size + 1)
     features = 0 if environment.users is None else environment.users.shape[1]
@@ -183,7 +169,9 @@ def _bound(environment: Environment, policy: Any, experiment: Experiment) -> Bou
         for label in experiment.policies
         if label.startswith("TensorUCB")
     }
-    return Bound(rounds, float(policy.exploration), needed, at_used, np.array(at_needed), measured)
+    used = np.full(rounds.size, float(policy.exploration))
+    columns = (rounds, used, needed, at_used, np.array(at_needed))
+    return pl.DataFrame({**dict(zip(BOUND_COLUMNS, columns, strict=True)), **measured})
 
 
 def write_results(results: PaperResults, directory: Path, settings: Mapping[str, Grid]) -> list[Path]:
@@ -210,17 +198,8 @@ def write_results(results: PaperResults, directory: Path, settings: Mapping[str,
         )
     if results.runtime is not None:
         tables["runtime-timings"] = results.runtime
-    if (bound := results.bound) is not None:
-        tables["bound"] = pl.DataFrame(
-            {
-                "round": bound.rounds,
-                "c_used": np.full(bound.rounds.size, bound.exploration),
-                "c_needed": bound.needed,
-                "bound_at_c_used": bound.at_used,
-                "bound_at_c_needed": bound.at_needed,
-                **bound.measured,
-            }
-        )
+    if results.bound is not None:
+        tables["bound"] = results.bound
     written = [write_csv(directory / f"{name}.csv", table) for name, table in tables.items()]
     if results.tuning is not None:
         written.append(write_validation(directory / "validation.csv", results.tuning))

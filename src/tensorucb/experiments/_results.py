@@ -26,13 +26,7 @@ _CHECKPOINTS = (10, 30, 100, 200)
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over runs with its interval; arrays of one shape, or numbers.
-
-    Examples
-    --------
-    >>> Interval(mean=5.0, low=4.0, high=6.0).high
-    6.0
-    """
+    """A mean over runs with its interval; arrays of one shape, or numbers."""
 
     mean: F64
     low: F64
@@ -70,13 +64,6 @@ class RunResult:
     """One policy's run: what each round reached, and how long it took.
 
     ``seconds`` is (rounds, 3): scoring, selecting, updating. It is the only part that a repetition changes.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import RunResult
-    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
-    >>> run.regret.tolist()
-    [2.0, 0.0]
     """
 
     policy: str
@@ -106,13 +93,6 @@ class Experiment:
     """All runs of all policies, in the order they were given.
 
     They are compared by ``measure``: ``"regret"``, or in replayed logs ``"responders"``. ``frame`` has all rounds.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Experiment, RunResult
-    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
-    >>> Experiment((run,))
-    Experiment(1 policies, 1 runs of 2 rounds)
     """
 
     results: tuple[RunResult, ...]

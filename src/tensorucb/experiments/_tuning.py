@@ -23,6 +23,7 @@ from tensorucb.experiments._runs import (
 )
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.policies import Grid, Policy, UCBPolicy
+from tensorucb.policies._base import with_arguments as changed
 from tensorucb.threads import OnProgress
 from tensorucb.work import Engine
 
@@ -40,14 +41,7 @@ _Search = Generator[list[dict[str, Any]], list[float], list["Trial"]]
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting and the average regret it had on the validation rounds.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Trial
-    >>> Trial({"exploration": 0.1}, regret=5.8).arguments
-    {'exploration': 0.1}
-    """
+    """One setting and the average regret it had on the validation rounds."""
 
     arguments: Mapping[str, Any]
     regret: float
@@ -55,14 +49,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The chosen policies and everything that was tried, by label.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Trial, Tuning
-    >>> Tuning(policies={}, trials={"LinUCB": [Trial({"exploration": 0.1}, regret=5.8)]}).rows()
-    [('LinUCB', 'exploration=0.1', 5.8, True)]
-    """
+    """The chosen policies and everything that was tried, by label."""
 
     policies: Mapping[str, Policy]
     trials: Mapping[str, Sequence[Trial]]
@@ -275,17 +262,9 @@ def check_labels(grids: Mapping[str, Any], policies: Iterable[str]) -> None:
 
 
 def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
-    """A new policy of the same kind with some arguments replaced."""
+    """A new policy of the same kind with some arguments replaced, also of the policy that a `StrategyPolicy` holds."""
     if not arguments:
         return policy
-    if not callable(getattr(policy, "settings", None)):
-        raise InputError(f"{policy.name} cannot be tuned: it has no settings(). Leave it out of the grid.")
-    settings = policy_arguments(policy)
-    unknown = [name for name in arguments if name not in settings]
-    if unknown:
-        raise InputError(f"{policy.name} has no argument {shown(unknown[0])}; it has {sorted(settings)}.")
     if isinstance(policy, StrategyPolicy):
         return policy.around(with_arguments(policy.policy, arguments))
-    made_with = policy.made_with() if isinstance(policy, UCBPolicy) else settings
-    result: Policy = type(policy)(**{**made_with, **arguments})
-    return result
+    return changed(policy, arguments)

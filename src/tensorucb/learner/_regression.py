@@ -63,13 +63,6 @@ class TensorState:
         One array per group of intercepts (empty tuples without intercepts).
     n_samples, n_sweeps, n_unconverged
         Samples learned, Gauss–Seidel sweeps over them, and samples whose sweeps ``max_sweeps`` ended.
-
-    Examples
-    --------
-    >>> from tensorucb.learner import TensorRegression
-    >>> state = TensorRegression((3, 2), 1, init="ones").state
-    >>> state.n_samples, [covariance.shape for covariance in state.covariances]
-    (0, [(1, 3, 3), (1, 2, 2)])
     """
 
     means: Vectors

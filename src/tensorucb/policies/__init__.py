@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from tensorucb.policies.check import check_policy as check_policy
     from tensorucb.policies.counts import COIN as COIN
     from tensorucb.policies.counts import CUCB as CUCB
+    from tensorucb.policies.counts import IMFB as IMFB
     from tensorucb.policies.counts import GammaCounts as GammaCounts
     from tensorucb.policies.counts import Thompson as Thompson
-    from tensorucb.policies.dilinucb_original import DILinUCBOriginal as DILinUCBOriginal
     from tensorucb.policies.drift import DriftAlarm as DriftAlarm
     from tensorucb.policies.drift import DriftState as DriftState
     from tensorucb.policies.drift import ForgetOnDrift as ForgetOnDrift
-    from tensorucb.policies.imfb import IMFB as IMFB
     from tensorucb.policies.linear import DILinUCB as DILinUCB
+    from tensorucb.policies.linear import DILinUCBOriginal as DILinUCBOriginal
     from tensorucb.policies.linear import IMLinUCB as IMLinUCB
     from tensorucb.policies.linear import LinUCB as LinUCB
-    from tensorucb.policies.logistic_ucb import LogisticUCB as LogisticUCB
+    from tensorucb.policies.linear import LogisticUCB as LogisticUCB
     from tensorucb.policies.paper_tensor_ucb import FixedPointWarning as FixedPointWarning
     from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB as PaperTensorUCB
     from tensorucb.policies.simple import DegreeCover as DegreeCover

@@ -11,7 +11,7 @@ import inspect
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, TypedDict, Unpack, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypedDict, TypeVar, Unpack, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import (
     array_of,
+    check_array,
     check_callable,
     check_count,
     check_flag,
@@ -34,7 +35,6 @@ from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.memory import binding, check_memory
 from tensorucb.policies._dose import no_doses, redundancy_of, with_doses
-from tensorucb.policies._inputs import as_modes, as_observations, as_user_features, feature_columns
 from tensorucb.policies.prediction import ROUNDS, Prediction
 from tensorucb.rng import RngLike, as_generator, stream_key
 
@@ -50,22 +50,12 @@ EXPLORATIONS = (1e-3, 1e-2, 1e-1, 1.0)
 EXPLORATION_KINDS = ("ucb", "thompson", "greedy")
 # Predictions kept until something is told: a round's strategies.
 _KEPT = 4
+_VECTOR = "a product must be a vector (d,), or a sequence of vectors for several modes."
 
 
 @dataclass(frozen=True)
 class PolicyState:
-    """Everything a policy has learned: JSON ``settings`` and plain ``arrays``, for `tensorucb.files`.
-
-    Examples
-    --------
-    >>> from tensorucb import Graph
-    >>> from tensorucb.policies import CUCB
-    >>> policy = CUCB()
-    >>> policy.bind(Graph.from_edges([0, 0], [1, 2]), None, rng=0)
-    >>> policy.update([1.0], [0], [1.0])
-    >>> sorted(policy.state().arrays)
-    ['dose_doses', 'dose_pairs', 'successes', 'trials']
-    """
+    """Everything a policy has learned: JSON ``settings`` and plain ``arrays``, for `tensorucb.files`."""
 
     settings: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
@@ -84,6 +74,9 @@ def parts_of_state(state: Any, here: Mapping[str, Any]) -> tuple[dict[str, Any],
     return saved, check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
 
 
+AnyPolicy = TypeVar("AnyPolicy", bound="Policy")
+
+
 class OracleOptions(TypedDict, total=False):
     """What a call of an oracle may add."""
 
@@ -97,13 +90,6 @@ class Oracle(Protocol):
 
     A call may name ``candidates``, ``must_include`` (rows) and ``redundancy`` (as in `Prediction`). An oracle that may
     not use every node has an attribute ``candidates`` (rows), which policies that pick seeds on their own respect.
-
-    Examples
-    --------
-    >>> from tensorucb import Graph, SeedOracle
-    >>> oracle = SeedOracle(Graph.from_edges([0, 1], [2, 2]), objective="direct", rng=0)
-    >>> oracle([0.9, 0.1], 1).tolist()
-    [0]
     """
 
     def __call__(self, probabilities: F64, k: int, **options: Unpack[OracleOptions]) -> I64:
@@ -113,14 +99,7 @@ class Oracle(Protocol):
 
 @runtime_checkable
 class Policy(Protocol):
-    """What experiments, campaigns and third parties rely on.
-
-    Examples
-    --------
-    >>> from tensorucb.policies import LinUCB, Policy
-    >>> isinstance(LinUCB(), Policy)
-    True
-    """
+    """What experiments, campaigns and third parties rely on."""
 
     name: str
 
@@ -163,6 +142,18 @@ def check_policy_object(name: str, policy: Any) -> Policy:
     return policy
 
 
+def with_arguments(policy: AnyPolicy, arguments: Mapping[str, Any]) -> AnyPolicy:
+    """A new policy of the same kind, some arguments of its constructor replaced."""
+    made_with = getattr(policy, "made_with", getattr(policy, "settings", None))
+    if not callable(made_with):
+        raise InputError(f"{policy.name} cannot be tuned: it has no settings(). Leave it out of the grid.")
+    own = made_with()
+    unknown = [name for name in arguments if name not in own]
+    if unknown:
+        raise InputError(f"{policy.name} has no argument {shown(unknown[0])}; it has {sorted(own)}.")
+    return type(policy)(**{**own, **arguments})
+
+
 def unwritten(policy: Any) -> str:
     """The methods that a class derived from `UCBPolicy` still has to write, or nothing."""
     kind = type(policy)
@@ -171,6 +162,46 @@ def unwritten(policy: Any) -> str:
     needed = {"predict": "(state, modes)", "learn": "(state, modes, edges, outcomes)"}
     missing = [name for name in needed if getattr(kind, name) is getattr(UCBPolicy, name)]
     return " and ".join(f"{name}{needed[name]}" for name in missing)
+
+
+# -- what every policy is given, checked once --
+
+
+def as_modes(product: Any) -> Vectors:
+    """``product`` as a tuple of vectors: one (d3,) vector, or a sequence of them for more modes."""
+    several = (
+        isinstance(product, list | tuple)
+        and len(product) > 0
+        and all(isinstance(part, np.ndarray | list | tuple) for part in product)
+    )
+    return tuple(check_array("product", part, ("d",), hint=_VECTOR) for part in (product if several else (product,)))
+
+
+def as_user_features(graph: Graph, users: ArrayLike | None, *, needed: bool, name: str) -> F64 | None:
+    """``users`` as a finite (n, d) array; None passes only where the policy needs none."""
+    if users is None:
+        if needed:
+            raise InputError(
+                f"{name} needs user features; got users=None. "
+                "Pass an (n, d) array, e.g. tensorucb.features.laplacian_eigenmap(graph, dim=10)."
+            )
+        return None
+    return check_array("users", users, (graph.n_nodes, "d"), hint="One row per node; rows follow graph.ids.")
+
+
+def feature_columns(users: Any) -> int:
+    """Numbers per user in a matrix of features or in all parts of a profile; 0 for what is neither."""
+    parts = users.parts().values() if isinstance(users, UserProfile) else (users,)
+    return sum(np.shape(part)[1] for part in parts if getattr(part, "ndim", 0) == 2)
+
+
+def as_observations(n_edges: int, edges: ArrayLike, outcomes: ArrayLike) -> tuple[I64, F64]:
+    """Edge numbers and outcomes of one length, in range; both may be empty."""
+    values = check_array("outcomes", outcomes, ("N?",), low=0.0, high=1.0)
+    rows = check_rows("edges", edges, n_edges, hint="graph.edge_rows gives the number of an edge.")
+    if rows.size != values.size:
+        raise ShapeError(f"edges and outcomes must be of one length; got {rows.size} and {values.size}.")
+    return rows, values
 
 
 class UCBPolicy:
@@ -365,7 +396,7 @@ class UCBPolicy:
         """A copy of everything learned."""
         arrays = {} if self._state is None else self.to_arrays(self._state)
         if not self.knows_redundancy:
-            arrays = arrays | {f"dose_{name}": array for name, array in self._doses.items()}
+            arrays = arrays | self._doses
         return PolicyState(self._header(), {name: np.array(array) for name, array in arrays.items()})
 
     def _header(self) -> dict[str, Any]:
@@ -396,11 +427,10 @@ class UCBPolicy:
         for name, array in arrays.items():
             if np.asarray(array).dtype.kind == "f" and not np.isfinite(array).all():
                 raise InputError(f"array {name!r} of {self.name}'s state holds NaN or infinity. Take an earlier state.")
-        doses = {} if self.knows_redundancy else {f"dose_{name}": array for name, array in no_doses().items()}
-        learned = {name: array for name, array in arrays.items() if name not in doses}
-        known = self._matching(doses, {name: array for name, array in arrays.items() if name in doses})
-        self._state = self._matching({}, learned) or None if dims is None else self.from_arrays(dims, learned)
-        self._take({name.removeprefix("dose_"): array for name, array in known.items()} or no_doses())
+        counted = {name: arrays.pop(name) for name in no_doses() if name in arrays and not self.knows_redundancy}
+        doses = no_doses() if self.knows_redundancy else self._matching(no_doses(), counted)
+        self._state = self._matching({}, arrays) or None if dims is None else self.from_arrays(dims, arrays)
+        self._take(doses)
         self._key = key
         self._rounds = rounds
         self._dims = dims
@@ -431,10 +461,7 @@ class UCBPolicy:
         return self.settings()
 
     def made_with(self) -> dict[str, Any]:
-        """The constructor's arguments as they were passed, from which a changed copy is made.
-
-        Where a default depends on another argument, this is None, so that it follows that argument.
-        """
+        """The constructor's arguments as they were passed: None where a default depends on another argument."""
         return self.settings()
 
     def set_params(self, **params: Any) -> Self:
@@ -446,11 +473,7 @@ class UCBPolicy:
         >>> LinUCB().set_params(exploration=0.5).get_params()["exploration"]
         0.5
         """
-        arguments = self.made_with()
-        unknown = [name for name in params if name not in arguments]
-        if unknown:
-            raise InputError(f"{self.name} has no argument {shown(unknown[0])}; it has {shown(list(arguments))}.")
-        fresh = type(self)(**{**arguments, **params})
+        fresh = with_arguments(self, params)
         vars(self).clear()
         vars(self).update(vars(fresh))
         return self
@@ -465,7 +488,7 @@ class UCBPolicy:
 
     def __sklearn_clone__(self) -> Self:
         """A policy with the same settings that has learned nothing, for ``sklearn.base.clone``."""
-        return type(self)(**self.made_with())
+        return with_arguments(self, {})
 
     def _modes(self, product: Product) -> Vectors:
         _ = self.graph  # unbound: the error that says so comes first

@@ -32,7 +32,7 @@ _STEPS, _LARGEST_STEP = 12, 2.0
 
 def no_doses() -> Arrays:
     """What is known before the first round."""
-    return {"pairs": np.zeros(2), "doses": np.zeros((2, _DOSES, _LOGITS.size))}
+    return {"dose_pairs": np.zeros(2), "dose_doses": np.zeros((2, _DOSES, _LOGITS.size))}
 
 
 def with_doses(counted: Arrays, targets: I32, expected: F64, outcomes: F64) -> Arrays:
@@ -54,7 +54,8 @@ def with_doses(counted: Arrays, targets: I32, expected: F64, outcomes: F64) -> A
     weight = 1.0 / (1.0 + sameness(counted) * (sizes[cell] - 1.0))
     bins = dose * _LOGITS.size + place
     counts = [np.bincount(bins, x, _DOSES * _LOGITS.size) for x in (weight, weight * outcomes)]
-    return {"pairs": counted["pairs"] + pairs, "doses": counted["doses"] + np.reshape(counts, counted["doses"].shape)}
+    by_dose = counted["dose_doses"]
+    return {"dose_pairs": counted["dose_pairs"] + pairs, "dose_doses": by_dose + np.reshape(counts, by_dose.shape)}
 
 
 def _shift(logits: F64, outcomes: F64) -> float:
@@ -70,7 +71,7 @@ def _shift(logits: F64, outcomes: F64) -> float:
 
 def sameness(counted: Arrays) -> float:
     """Estimate r."""
-    together, most = counted["pairs"].tolist()
+    together, most = counted["dose_pairs"].tolist()
     return float(np.clip(together / (most + 1.0), 0.0, 1.0))
 
 
@@ -79,7 +80,7 @@ def redundancy_of(counted: Arrays) -> float:
     r = sameness(counted)
     if r == 0.0:
         return 0.0
-    trials, responses = counted["doses"]
+    trials, responses = counted["dose_doses"]
     dose = np.log1p(r * (1.0 - _CANDIDATES)[:, None] * np.arange(_DOSES))[:, :, None] + _LOGITS
     level = np.zeros(_CANDIDATES.size)
     for _ in range(_STEPS):

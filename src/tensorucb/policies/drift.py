@@ -14,8 +14,17 @@ from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
-from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product, check_policy_object, parts_of_state
-from tensorucb.policies._inputs import as_modes, as_observations
+from tensorucb.policies._base import (
+    Grid,
+    Oracle,
+    Policy,
+    PolicyState,
+    Product,
+    as_modes,
+    as_observations,
+    check_policy_object,
+    parts_of_state,
+)
 from tensorucb.policies.prediction import ROUNDS, Prediction
 from tensorucb.rng import RngLike, as_generator, stream_key
 
@@ -39,13 +48,6 @@ class DriftState:
         Whether it has rung. It stays so until `DriftAlarm.reset`.
     change
         Rounds after the start at which the change most probably happened: the rounds from there on are new.
-
-    Examples
-    --------
-    >>> from dataclasses import asdict
-    >>> from tensorucb.policies import DriftState
-    >>> asdict(DriftState())["alarm"]
-    False
     """
 
     misfits: tuple[float, ...] = ()
@@ -96,14 +98,16 @@ class DriftAlarm:
 
     def update(self, misfit: float) -> DriftState:
         """Take in one round and return where the alarm now stands."""
-        misfits = (*self.state.misfits, check_number("misfit", misfit))
+        self.state = self._after((*self.state.misfits, check_number("misfit", misfit)))
+        return self.state
+
+    def _after(self, misfits: tuple[float, ...]) -> DriftState:
         starts, ratios = _log_ratios(np.array(misfits))
         evidence = float(np.logaddexp.reduce(ratios, initial=0.0))
         alarm = self.state.alarm or evidence >= math.log1p(self.run_length)
         some = bool(ratios.size and ratios.max() > 0.0)
         change = int(starts[np.argmax(ratios)]) if some else len(misfits)
-        self.state = DriftState(misfits, evidence, alarm, change)
-        return self.state
+        return DriftState(misfits, evidence, alarm, change)
 
     def reset(self) -> None:
         """Forget everything seen."""
@@ -295,7 +299,6 @@ class ForgetOnDrift:
             "rounds": self._rounds,
             "age": self._age,
             "alarms": list(self._alarms),
-            "drift": {"evidence": self.drift.evidence, "alarm": self.drift.alarm, "change": self.drift.change},
             "modes": [mode.size for mode in log[0].modes] if log else [],
             "inner": dict(inner.settings),
         }
@@ -319,7 +322,6 @@ class ForgetOnDrift:
             if totals.shape != (2,):
                 raise ShapeError(f"the state's totals must be two numbers; got {totals.shape}.")
             misfits = tuple(np.array(arrays["misfits"], dtype=np.float64).tolist())
-            drift = DriftState(misfits=misfits, **saved["drift"])
             key = int(saved["key"], 16)
             rounds = int(saved["rounds"])
             age = int(saved["age"])
@@ -329,13 +331,14 @@ class ForgetOnDrift:
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise InputError(f"the state of {self.name} is incomplete or malformed ({error!r}).") from error
         self.policy.restore(inner)
-        self._key = key
+        self._clear(key)
         self._rounds = rounds
         self._age = age
         self._alarms = alarms
         self._log = log
         self._totals = totals
-        self._alarm.state = drift
+        if misfits:
+            self._alarm.state = self._alarm._after(misfits)
 
 
 def _log_of(saved: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> list[_ToldRound]:

@@ -34,15 +34,7 @@ _UNCONVERGED = (
 
 
 class FixedPointWarning(RuntimeWarning):
-    """Some outcomes were learned without reaching the fixed point that the paper's update asks for.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from tensorucb.policies import FixedPointWarning
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", FixedPointWarning)  # for long runs of the paper's form
-    """
+    """Some outcomes were learned without reaching the fixed point that the paper's update asks for."""
 
 
 class PaperTensorUCB(UCBPolicy):

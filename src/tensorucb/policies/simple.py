@@ -85,15 +85,6 @@ class Random(PooledRatePolicy):
 
     The draw depends on the seed, the product and the number of rounds told: asking again before the next
     `update` repeats the answer.
-
-    Examples
-    --------
-    >>> from tensorucb import Graph, SeedOracle
-    >>> from tensorucb.policies import Random
-    >>> graph, policy = Graph.from_edges([0, 0, 1], [1, 2, 2]), Random()
-    >>> policy.bind(graph, None, rng=0)
-    >>> len(set(policy.choose([1.0], 2, SeedOracle(graph)).tolist()))
-    2
     """
 
     name = "Random"
