@@ -61,8 +61,6 @@ def test_the_papers_features_come_with_baselines_as_published_and_tuned():
     assert set(grids["IMLinUCB"]) == {"exploration"}
     assert set(grids["TensorUCB (paper)"]) == {"exploration", "rank"}
     assert not {"COIN, tuned", "LinUCB", "HighDegree"} & set(grids)
-    with pytest.raises(InputError, match="features"):
-        paper_policies("theirs")
 
 
 def test_paper_policies_hold_every_variant_of_coin():

@@ -146,14 +146,6 @@ def test_progress_counts_every_round(world):
     assert {total for _, total, _ in seen} == {12}
 
 
-def test_table_summarises_each_policy(world):
-    rows = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=6, runs=3).table()
-    assert [row["policy"] for row in rows] == ["HighDegree", "Random"]
-    for row in rows:
-        assert row["regret"]["low"] <= row["regret"]["mean"] <= row["regret"]["high"]
-        assert set(row["milliseconds"]) == {"score", "select", "update"}
-
-
 def test_tuning_keeps_the_best_on_common_rounds(world, tmp_path):
     class Tunable(Spy):
         tunable: ClassVar[Grid] = {"shift": [0, 10, 20]}

@@ -68,7 +68,7 @@ def demo(
             {
                 "seed": seed,
                 "environment": environment.describe(),
-                "results": experiment.table(),
+                "results": decision_table(experiment),
                 "product": product,
                 "seeds": [reason.row() for reason in reasons],
                 "report": str(page),

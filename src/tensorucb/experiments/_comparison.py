@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
-from tensorucb.checks import check_choice, check_count, check_path, check_report, check_sequence, shown
+from tensorucb.checks import check_count, check_path, check_report, check_sequence, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._dataset import Features
 from tensorucb.experiments._environment import Environment
@@ -74,7 +74,7 @@ def paper_policies(features: Features = "paper") -> tuple[dict[str, Policy], dic
     from the paper's values, and, as ``…, tuned``, in their best form. Ours and one count per source play untouched.
     With ours, all are tuned.
     """
-    if check_choice("features", features, get_args(Features)) == "ours":
+    if features == "ours":
         made = {label: make_policy(label) for label in _OURS}
         # Flat columns, as published.
         return {p: with_arguments(m, {"matched": False}) if hasattr(m, "matched") else m for p, m in made.items()}, {}

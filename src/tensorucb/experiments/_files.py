@@ -21,8 +21,6 @@ import numpy as np
 import polars as pl
 
 from tensorucb.checks import (
-    check_count,
-    check_instance,
     check_mapping,
     check_path,
     check_sequence,
@@ -36,7 +34,6 @@ from tensorucb.experiments._tuning import Tuning, best
 from tensorucb.files import FORMULA, atomic_write
 from tensorucb.policies import Grid
 
-_BY_NAME = "a mapping of names to values"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?")
 
@@ -66,7 +63,7 @@ def write_csv(path: str | Path, table: pl.DataFrame | Sequence[Mapping[str, Any]
         columns, rows = list(named[0]), [tuple(row.values()) for row in named]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(_texts("columns", columns))
+    writer.writerow([check_text("a column", column, empty=True) for column in columns])
     writer.writerows([_plain(value) for value in row] for row in rows)
     with atomic_write(file) as out:
         out.write(buffer.getvalue().encode())
@@ -93,29 +90,17 @@ def write_latex(path: str | Path, columns: Sequence[str], rows: Sequence[Sequenc
 
     Columns whose cells all begin with a digit or a sign stand to the right.
     """
-    file = check_path("path", path)
-    columns = _texts("columns", columns)
-    cells = [_texts("rows", row) for row in check_sequence("rows", rows, "a list of rows")]
-    if not columns or any(len(row) != len(columns) for row in cells):
-        raise InputError(
-            "must name at least one column, and each row must have a cell for every one of them.", argument="columns"
-        )
-    right = [all(re.match(r"[+-]?\d|$", row[at]) for row in cells) for at in range(len(columns))]
+    right = [all(re.match(r"[+-]?\d|$", row[at]) for row in rows) for at in range(len(columns))]
     table = "l" + "".join("r" if numbers else "l" for numbers in right[1:])
 
     def line(row: Sequence[str]) -> str:
         return " & ".join(map(_latex, row)) + r" \\"
 
     body = ["% \\usepackage{booktabs}", rf"\begin{{tabular}}{{{table}}}", r"\toprule", line(columns), r"\midrule"]
-    body += [*map(line, cells), r"\bottomrule", r"\end{tabular}"]
-    with atomic_write(file) as out:
+    body += [*map(line, rows), r"\bottomrule", r"\end{tabular}"]
+    with atomic_write(path) as out:
         out.write(("\n".join(body) + "\n").encode())
-    return file
-
-
-def _texts(name: str, values: Any) -> list[str]:
-    cells = check_sequence(name, values, "a list of texts")
-    return [check_text(f"a cell of {name}", value, empty=True) for value in cells]
+    return Path(path)
 
 
 def _latex(cell: str) -> str:
@@ -127,11 +112,7 @@ def _latex(cell: str) -> str:
 def write_validation(path: str | Path, tuning: Tuning) -> Path:
     """``validation.csv``: one row for each setting tried."""
     columns = ("policy", "setting", "average_regret", "chosen")
-    return write_csv(path, pl.DataFrame(_check_tuning(tuning).rows(), schema=columns, orient="row"))
-
-
-def _check_tuning(tuning: Any) -> Tuning:
-    return check_instance("tuning", tuning, Tuning, "a Tuning", "tune makes one.")
+    return write_csv(path, pl.DataFrame(tuning.rows(), schema=columns, orient="row"))
 
 
 def write_settings(path: str | Path, tuning: Tuning, kept: Mapping[str, Grid] | None = None) -> Path:
@@ -140,7 +121,7 @@ def write_settings(path: str | Path, tuning: Tuning, kept: Mapping[str, Grid] | 
     ``kept`` holds the settings that are to stay in the file where nothing was chosen.
     """
     tables: dict[str, Grid] = dict(kept or {})
-    for label, trials in _check_tuning(tuning).trials.items():
+    for label, trials in tuning.trials.items():
         tables[label] = {name: [value] for name, value in best(trials).arguments.items()}
     lines = []
     for label, grid in tables.items():
@@ -161,21 +142,13 @@ def _toml(value: Any) -> str:
 
 
 def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
-    r"""Grids from a TOML file: a table per policy, a list or a single value per argument.
+    """Grids from a TOML file: a table per policy, a list or a single value per argument.
 
     .. code-block:: toml
 
         [TensorUCB]
         exploration = [0.1, 0.3, 1.0]
         rank = 5
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tensorucb.experiments._files import read_settings
-    >>> size = Path("grids.toml").write_text("[LinUCB]\nexploration = [0.1, 1.0]\n")
-    >>> read_settings("grids.toml")
-    {'LinUCB': {'exploration': [0.1, 1.0]}}
     """
     file = check_path("path", path)
     try:
@@ -211,11 +184,11 @@ def write_manifest(
     """
     packages = ("tensorucb", "numpy", "numba", "scipy", "scikit-learn", "polars", "altair")
     content = {
-        "command": _texts("command", command),
-        "seed": check_count("seed", seed, 0),
-        "environment": check_mapping("environment", environment, _BY_NAME),
-        "settings": check_mapping("settings", settings, _BY_NAME),
-        "data": check_mapping("data", {} if data is None else data, _BY_NAME),
+        "command": command,
+        "seed": seed,
+        "environment": environment,
+        "settings": settings,
+        "data": data or {},
         "code_sha256": code_digest(),
         "versions": {"python": platform.python_version(), **{name: package_version(name) for name in packages}},
         "platform": f"{sys.platform} {platform.machine()}",

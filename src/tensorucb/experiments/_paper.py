@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tensorucb.checks import check_count
 from tensorucb.experiments._comparison import Comparison
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._files import write_csv, write_settings, write_validation
 from tensorucb.experiments._regret import exploration_condition, regret_bound
 from tensorucb.experiments._results import REGRET_COLUMNS, Experiment
-from tensorucb.experiments._runs import check_environment, check_seed, run_policy
+from tensorucb.experiments._runs import run_policy
 from tensorucb.experiments._tuning import Tuning, own_grid, with_arguments
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
@@ -209,8 +208,7 @@ def write_results(results: PaperResults, directory: Path, settings: Mapping[str,
 
 def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environment:
     """The environment on ``size`` users drawn at random, without those who lose all their edges."""
-    graph = check_environment(environment).graph
-    size, seed = check_count("size", size), check_seed("seed", seed)
+    graph = environment.graph
     keep = np.zeros(graph.n_nodes, dtype=np.bool_)
     keep[np.random.default_rng([seed, 41, size]).choice(graph.n_nodes, min(size, graph.n_nodes), replace=False)] = True
     edges = keep[graph.sources] & keep[graph.targets]
