@@ -21,7 +21,7 @@ from tensorucb.experiments._results import Experiment, RunResult
 from tensorucb.experiments._strategies import StrategyPolicy, of_edges
 from tensorucb.files import read_state, write_state
 from tensorucb.policies import Policy
-from tensorucb.policies._base import check_policy_object
+from tensorucb.policies._base import arguments_of, check_policy_object
 from tensorucb.threads import MOST_THREADS, OnProgress, single_threaded_blas
 from tensorucb.work import Engine, check_engine
 
@@ -81,12 +81,6 @@ def _named(label: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise type(error)(f"policy {shown(label)}: ", *error.parts()) from error
-
-
-def policy_arguments(policy: Policy) -> dict[str, Any]:
-    """The arguments that a policy was made with, as far as it tells them."""
-    settings = getattr(policy, "settings", None)
-    return settings() if callable(settings) else {}
 
 
 # The last bit of a large product may depend on the number of threads, and runs are played in several ways.
@@ -201,7 +195,7 @@ def play_all(
             policy = plays[number].policy
             kind = f"{type(policy).__module__}.{type(policy).__qualname__}"
             arrays = {name: getattr(result, name) for name in ("product", "spread", "optimum", "seconds")}
-            write_state(path, _KIND, {"type": kind, "arguments": policy_arguments(policy)}, arrays)
+            write_state(path, _KIND, {"type": kind, "arguments": arguments_of(policy)}, arrays)
 
     tasks = [partial(_played, plays[number], rounds, seed) for number in missing]
     if engine is None:

@@ -15,7 +15,7 @@ from tensorucb.diffusion import direct_spread
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.policies import Grid, Oracle, Policy, PolicyState, Prediction, Product
-from tensorucb.policies._base import check_policy_object
+from tensorucb.policies._base import arguments_of, check_policy_object
 from tensorucb.rng import RngLike, as_generator
 
 Context = tuple[F64, ...]
@@ -73,7 +73,7 @@ class StrategyPolicy:
     def settings(self) -> dict[str, Any]:
         """How strategies are chosen, and the arguments of the policy."""
         own = {"policy": self.policy.name, "way": self.way, "strategy": self.strategy, "separate": self.separate}
-        return {**own, **getattr(self.policy, "settings", dict)()}
+        return {**own, **arguments_of(self.policy)}
 
     def around(self, policy: Policy) -> StrategyPolicy:
         """Another policy that chooses strategies in the same way."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from tensorucb.experiments._runs import (
     check_rounds,
     check_seed,
     play_all,
-    policy_arguments,
 )
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.policies import Grid, Policy, UCBPolicy
+from tensorucb.policies._base import arguments_of
 from tensorucb.policies._base import with_arguments as changed
 from tensorucb.threads import OnProgress
 from tensorucb.work import Engine
@@ -142,7 +143,9 @@ def tune(
     chosen: dict[str, Grid] = {p: own_grids.get(p, own_grid(policy)) for p, policy in policies.items()}
     searched = {label: grid for label, grid in chosen.items() if any(len(values) > 1 for values in grid.values())}
     searches = {
-        label: _search(grid, _start(policies[label], grid), _taker(policies[label]) if label not in own_grids else None)
+        label: _search(
+            grid, _start(policies[label], grid), partial(_takes, policies[label]) if label not in own_grids else None
+        )
         for label, grid in searched.items()
     }
     expected = rounds * sum(len(values) for grid in searched.values() for values in grid.values())
@@ -178,13 +181,13 @@ def tune(
 def own_grid(policy: Policy) -> Grid:
     """What a policy says may be tuned; nothing if it only inherits `UCBPolicy`'s word and has no such argument."""
     grid: Grid = getattr(policy, "tunable", {})
-    arguments = policy_arguments(policy)
+    arguments = arguments_of(policy)
     return {} if grid is UCBPolicy.tunable and not set(grid) <= set(arguments) else grid
 
 
 def _start(policy: Policy, grid: Grid) -> dict[str, Any]:
     """Where a search starts: the policy's own arguments where they are candidates, else the middle ones."""
-    own = policy_arguments(policy)
+    own = arguments_of(policy)
     return {n: own[n] if own.get(n) in values else values[len(values) // 2] for n, values in grid.items()}
 
 
@@ -193,17 +196,13 @@ def _further(report: OnProgress, before: int, expected: int) -> OnProgress:
     return lambda done, total, what: report(before + done, max(expected, before + total), what)
 
 
-def _taker(policy: Policy) -> Callable[[Mapping[str, Any]], bool]:
+def _takes(policy: Policy, arguments: Mapping[str, Any]) -> bool:
     """Whether the policy takes these arguments."""
-
-    def takes(arguments: Mapping[str, Any]) -> bool:
-        try:
-            with_arguments(policy, arguments)
-        except InputError:
-            return False
-        return True
-
-    return takes
+    try:
+        with_arguments(policy, arguments)
+    except InputError:
+        return False
+    return True
 
 
 def _search(grid: Grid, start: Mapping[str, Any], takes: Callable[[Mapping[str, Any]], bool] | None) -> _Search:

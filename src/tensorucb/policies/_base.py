@@ -142,6 +142,12 @@ def check_policy_object(name: str, policy: Any) -> Policy:
     return policy
 
 
+def arguments_of(policy: Policy) -> dict[str, Any]:
+    """The arguments that a policy was made with, as far as it tells them."""
+    settings = getattr(policy, "settings", None)
+    return settings() if callable(settings) else {}
+
+
 def with_arguments(policy: AnyPolicy, arguments: Mapping[str, Any]) -> AnyPolicy:
     """A new policy of the same kind, some arguments of its constructor replaced."""
     made_with = getattr(policy, "made_with", getattr(policy, "settings", None))

@@ -20,6 +20,7 @@ from tensorucb.policies._base import (
     Policy,
     PolicyState,
     Product,
+    arguments_of,
     as_modes,
     as_observations,
     check_policy_object,
@@ -206,9 +207,8 @@ class ForgetOnDrift:
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments as JSON; the policy as its name and its arguments."""
-        inner = getattr(self.policy, "settings", None)
         return {
-            "policy": {"name": self.policy.name, "arguments": inner() if callable(inner) else {}},
+            "policy": {"name": self.policy.name, "arguments": arguments_of(self.policy)},
             "run_length": self._alarm.run_length,
             "warm_up": self.warm_up,
             "memory": self.memory,

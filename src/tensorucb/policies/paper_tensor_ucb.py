@@ -23,6 +23,14 @@ from tensorucb.rng import RngLike
 from tensorucb.threads import map_chunks, single_threaded_blas, thread_count
 
 _NAMES = {"gaussian": "TensorUCB (paper)", "logistic": "TensorUCB (paper, logistic)"}
+# As published, and what goes with the logistic likelihood.
+_DEFAULTS: dict[str, tuple[Any, Any]] = {
+    "prior_variance": (1.0, 0.1),
+    "constants": (False, True),
+    "scaled": (False, True),
+    "start": ("ones", "random"),
+    "intercept_variance": (0.0, 0.3),
+}
 # Standard deviation of a small random start, and what is left of it in the rank that holds the base rate.
 _SMALL, _SMALLER = 0.1, 0.3
 _CHUNK = 1 << 16
@@ -137,26 +145,17 @@ class PaperTensorUCB(UCBPolicy):
         self.likelihood = check_choice("likelihood", likelihood, _NAMES)
         self.name = _NAMES[likelihood]
         logistic = likelihood == "logistic"
-        self._left_out: list[str] = []
-
-        def chosen(name: str, value: Any, published: Any, ours: Any) -> Any:
-            if value is not None:
-                return value
-            self._left_out.append(name)
-            return ours if logistic else published
-
+        passed = dict(zip(_DEFAULTS, (prior_variance, constants, scaled, start, intercept_variance), strict=True))
+        self._left_out = [name for name, value in passed.items() if value is None]
+        chosen = {name: _DEFAULTS[name][logistic] if value is None else value for name, value in passed.items()}
         self.exploration_kind = check_choice("exploration_kind", exploration_kind, EXPLORATION_KINDS)
         self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
-        self.prior_variance = check_number(
-            "prior_variance", chosen("prior_variance", prior_variance, 1.0, 0.1), strict=True
-        )
-        self.constants = check_flag("constants", chosen("constants", constants, False, True))
-        self.scaled = check_flag("scaled", chosen("scaled", scaled, False, True))
-        self.start = check_choice("start", chosen("start", start, "ones", "random"), ("ones", "paper", "random"))
+        self.prior_variance = check_number("prior_variance", chosen["prior_variance"], strict=True)
+        self.constants = check_flag("constants", chosen["constants"])
+        self.scaled = check_flag("scaled", chosen["scaled"])
+        self.start = check_choice("start", chosen["start"], ("ones", "paper", "random"))
         self.base_logit = check_number("base_logit", base_logit, low=-700.0, high=700.0)
-        self.intercept_variance = check_number(
-            "intercept_variance", chosen("intercept_variance", intercept_variance, 0.0, 0.3)
-        )
+        self.intercept_variance = check_number("intercept_variance", chosen["intercept_variance"])
         self.projection = check_choice("projection", projection, ("sigmoid", "clip"))
         self.coding = check_choice("coding", coding, ("zero_one", "plus_minus"))
         self.order = check_choice("order", order, ("ranks", "modes"))
