@@ -7,8 +7,18 @@ from tensorucb.experiments._dataset import ReplayedLog, environment_from_dataset
 from tensorucb.experiments._environment import Environment, Optimum, WorldSettings, WorldWithNewcomers
 from tensorucb.experiments._explain import SeedReason, explain_seeds
 from tensorucb.experiments._files import write_csv
-from tensorucb.experiments._regret import ETA, average_regret, exploration_condition, regret_bound, round_regret
-from tensorucb.experiments._results import Experiment, Interval, RunResult, decision_table, mean_interval
+from tensorucb.experiments._results import (
+    ETA,
+    Experiment,
+    Interval,
+    RunResult,
+    average_regret,
+    decision_table,
+    exploration_condition,
+    mean_interval,
+    regret_bound,
+    round_regret,
+)
 from tensorucb.experiments._runs import run_experiment, run_policy
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import Trial, Tuning, split_products, tune

@@ -13,8 +13,7 @@ import polars as pl
 from tensorucb.experiments._comparison import Comparison
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._files import write_csv, write_settings, write_validation
-from tensorucb.experiments._regret import exploration_condition, regret_bound
-from tensorucb.experiments._results import REGRET_COLUMNS, Experiment
+from tensorucb.experiments._results import REGRET_COLUMNS, Experiment, exploration_condition, regret_bound
 from tensorucb.experiments._runs import run_policy
 from tensorucb.experiments._tuning import Tuning, own_grid, with_arguments
 from tensorucb.features import UserProfile

@@ -172,7 +172,7 @@ def tune(
                 tried[label] = end.value
         asked = following
     trials = {label: tried[label] for label in searched}
-    best_arguments = {label: best(found).arguments for label, found in trials.items()}
+    best_arguments = {label: best(tried_settings).arguments for label, tried_settings in trials.items()}
     only = {label: {n: v[0] for n, v in grid.items()} for label, grid in chosen.items() if label not in searched}
     arguments: dict[str, Mapping[str, Any]] = {**only, **best_arguments}
     return Tuning({label: with_arguments(policy, arguments[label]) for label, policy in policies.items()}, trials)

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from tensorucb.policies.counts import COIN as COIN
     from tensorucb.policies.counts import CUCB as CUCB
     from tensorucb.policies.counts import IMFB as IMFB
+    from tensorucb.policies.counts import DegreeCover as DegreeCover
     from tensorucb.policies.counts import GammaCounts as GammaCounts
+    from tensorucb.policies.counts import HighDegree as HighDegree
+    from tensorucb.policies.counts import Random as Random
     from tensorucb.policies.counts import Thompson as Thompson
     from tensorucb.policies.drift import DriftAlarm as DriftAlarm
     from tensorucb.policies.drift import DriftState as DriftState
@@ -27,9 +30,6 @@ if TYPE_CHECKING:
     from tensorucb.policies.linear import LogisticUCB as LogisticUCB
     from tensorucb.policies.paper_tensor_ucb import FixedPointWarning as FixedPointWarning
     from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB as PaperTensorUCB
-    from tensorucb.policies.simple import DegreeCover as DegreeCover
-    from tensorucb.policies.simple import HighDegree as HighDegree
-    from tensorucb.policies.simple import Random as Random
     from tensorucb.policies.tensor_ucb import TensorUCB as TensorUCB
 
 # Public name -> the file it lives in; loaded on first use, since some bring compiled kernels with them.

@@ -29,9 +29,9 @@ REGISTRY: dict[str, tuple[str, str, dict[str, Any]]] = {
     "COIN+": ("counts", "COIN", {"variant": "plus"}),
     "CUCB": ("counts", "CUCB", {}),
     "Thompson": ("counts", "Thompson", {}),
-    "DegreeCover": ("simple", "DegreeCover", {}),
-    "HighDegree": ("simple", "HighDegree", {}),
-    "Random": ("simple", "Random", {}),
+    "DegreeCover": ("counts", "DegreeCover", {}),
+    "HighDegree": ("counts", "HighDegree", {}),
+    "Random": ("counts", "Random", {}),
 }
 
 
