@@ -8,6 +8,7 @@ from the other four fifths. Who responds is decided by a topic-aware cascade mod
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -85,7 +86,7 @@ def environment_from_dataset(
     edge_topics = described.keep(
         "truth",
         {**described.topics, **fitted},
-        lambda told: fit_topic_aware_ic(*actions, **fitted, report=told, engine=engine).model.edge_topics,
+        lambda report: fit_topic_aware_ic(*actions, **fitted, report=report, engine=engine).model.edge_topics,
     )
     truth = TopicAwareIC(edge_topics)
     return Environment(
@@ -206,64 +207,58 @@ def replay_from_dataset(
     )
 
 
+@dataclass
 class _Described:
     """Users and items of a data set as features, and the items that rounds draw from."""
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        dim: int,
-        n_topics: int,
-        topics_from: Literal["all", "held_out"],
-        cache: str | Path | None,
-        report: OnProgress | None,
-        *,
-        steps: int,
-    ) -> None:
-        graph, log = dataset.graph, dataset.log
-        self._dataset = dataset
-        self._dim = dim
-        self._n_topics = n_topics
+    dataset: Dataset
+    dim: int
+    n_topics: int
+    topics_from: Literal["all", "held_out"]
+    cache: str | Path | None
+    report: OnProgress | None
+    steps: int  # that will be reported
+    step: int = 0
+
+    def __post_init__(self) -> None:
+        graph, log = self.dataset.graph, self.dataset.log
         if log.n_items <= _HOLD_OUT_EVERY:
+            name = self.dataset.name
             raise InputError(
-                f"{dataset.name!r} has {log.n_items} items; experiments need a log with more than {_HOLD_OUT_EVERY}."
+                f"{name!r} has {log.n_items} items; experiments need a log with more than {_HOLD_OUT_EVERY}."
             )
-        self._cache = cache
-        self._report = report
-        self._step = 0
-        self._steps = steps
-        self._identity = {"data": checksum(dataset)}
-        self._held_out = np.arange(0, log.n_items, _HOLD_OUT_EVERY)
-        self.items: I64 = np.setdiff1d(np.arange(log.n_items), self._held_out)
-        self.topics = {"topics": n_topics, "topics_from": topics_from}
-        learned_from = None if topics_from == "all" else self._held_out
+        self.identity = {"data": checksum(self.dataset)}
+        self.held_out = np.arange(0, log.n_items, _HOLD_OUT_EVERY)
+        self.items: I64 = np.setdiff1d(np.arange(log.n_items), self.held_out)
+        self.topics = {"topics": self.n_topics, "topics_from": self.topics_from}
+        learned_from = None if self.topics_from == "all" else self.held_out
         self.products: F64 = self.keep(
             "product-topics",
             self.topics,
-            lambda told: TopicModel.fit(
-                log, learned_from, n_topics=n_topics, n_nodes=graph.n_nodes, report=told
+            lambda report: TopicModel.fit(
+                log, learned_from, n_topics=self.n_topics, n_nodes=graph.n_nodes, report=report
             ).transform(log),
         )
 
     def coordinates(self) -> F64:
         """The users' places in the network: the paper's features."""
         return self.keep(
-            "user-coordinates", {"dim": self._dim}, lambda told: laplacian_eigenmap(self._dataset.graph, self._dim)
+            "user-coordinates", {"dim": self.dim}, lambda report: laplacian_eigenmap(self.dataset.graph, self.dim)
         )
 
     def profile(self) -> UserProfile:
         """Degrees, what users did on the held-out items, and their places in the network."""
-        graph, log = self._dataset.graph, self._dataset.log
+        graph, log = self.dataset.graph, self.dataset.log
         coordinates = self.coordinates()
         # The rest as one array in the cache: features, then four blocks by topic.
         table = self.keep(
             "user-features",
             {**self.topics, "kinds": ["degree"], "past": ["taste", "credit", "exposure", "chances"]},
-            lambda told: np.hstack(
-                list(user_profile(graph, log, self._held_out, self.products, kinds=["degree"]).parts().values())
+            lambda report: np.hstack(
+                list(user_profile(graph, log, self.held_out, self.products, kinds=["degree"]).parts().values())
             ),
         )
-        split = table.shape[1] - 4 * self._n_topics
+        split = table.shape[1] - 4 * self.n_topics
         taste, credit, exposure, chances = np.split(table[:, split:], 4, axis=1)
         # Linear baselines have no intercept of their own; the constant gives them one.
         features_and_constant = np.hstack([table[:, :split], np.ones((graph.n_nodes, 1))])
@@ -271,14 +266,14 @@ class _Described:
 
     def keep(self, name: str, key: dict[str, Any], compute: Callable[[OnProgress], NDArray[Any]]) -> NDArray[Any]:
         """What ``compute`` gives, or what it gave the last time if there is a cache; progress is reported."""
-        self._step += 1
-        stage = f"preparing, step {self._step} of {self._steps}"
+        self.step += 1
+        stage = f"preparing, step {self.step} of {self.steps}"
 
-        def told(done: int, total: int, what: str) -> None:
-            if self._report is not None:
-                self._report(done, total, f"{stage}: {what}")
+        def report(done: int, total: int, what: str) -> None:
+            if self.report is not None:
+                self.report(done, total, f"{stage}: {what}")
 
-        told(0, 1, name.replace("-", " "))
-        if self._cache is None:
-            return compute(told)
-        return cached(self._cache, name, {**self._identity, **key}, lambda: compute(told))
+        report(0, 1, name.replace("-", " "))
+        if self.cache is None:
+            return compute(report)
+        return cached(self.cache, name, {**self.identity, **key}, lambda: compute(report))
