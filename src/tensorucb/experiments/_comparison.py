@@ -262,9 +262,11 @@ class Comparison:
         """The world that runs play in if there are no further networks."""
         return split_products(self.environment)[1]
 
-    @property
-    def _kept(self) -> Path | None:
-        return None if self.directory is None else Path(self.directory) / "runs"
+    def _options(self, stage: str) -> dict[str, Any]:
+        """What tuning and runs share; ``stage`` is what `report` calls this."""
+        kept = None if self.directory is None else Path(self.directory) / "runs"
+        report = self.staged(stage)
+        return {"seed": self.seed, "jobs": self.jobs, "directory": kept, "report": report, "engine": self.engine}
 
     def tune(self, grids: Mapping[str, Grid] | None = None) -> Tuning:
         """Choose the settings of every policy on the same validation rounds; ``grids`` as in `experiments.tune`.
@@ -273,17 +275,9 @@ class Comparison:
         """
         if check_count("validation_rounds", self.validation_rounds, 0) == 0:
             return Tuning(self.policies, {})
-        return tune(
-            self.environment if self.networks else split_products(self.environment)[0],
-            self.policies,
-            rounds=self.validation_rounds,
-            seed=self.seed,
-            grids=grids,
-            jobs=self.jobs,
-            directory=self._kept,
-            report=self.staged("validation"),
-            engine=self.engine,
-        )
+        world = self.environment if self.networks else split_products(self.environment)[0]
+        options = self._options("validation")
+        return tune(world, self.policies, rounds=self.validation_rounds, grids=grids, **options)
 
     def run(self, policies: Callable[[Environment], Mapping[str, Policy]], stage: str) -> Experiment:
         """Play every run of the policies that ``policies(world)`` names; ``stage`` is what `report` calls this."""
@@ -292,9 +286,9 @@ class Comparison:
         for number, make in enumerate(worlds):
             world = make()
             name = stage if len(worlds) == 1 else f"{stage}, network {number + 1}"
-            told = self.staged(name)
-            if told is not None:
-                told(0, 1, "who takes part")  # a reference may look at the truth of thousands of products
+            report = self.staged(name)
+            if report is not None:
+                report(0, 1, "who takes part")  # a reference may look at the truth of thousands of products
             part = self.play(world, policies(world), name, range(number, self.runs, len(worlds)))
             results += part.results
         order = part.policies
@@ -305,17 +299,8 @@ class Comparison:
         self, world: Environment, policies: Mapping[str, Policy], stage: str, runs: int | range | None = None
     ) -> Experiment:
         """Play runs (all by default) in one world, and keep them."""
-        return run_experiment(
-            world,
-            policies,
-            rounds=self.rounds,
-            runs=self.runs if runs is None else runs,
-            seed=self.seed,
-            jobs=self.jobs,
-            directory=self._kept,
-            report=self.staged(stage),
-            engine=self.engine,
-        )
+        numbers = self.runs if runs is None else runs
+        return run_experiment(world, policies, rounds=self.rounds, runs=numbers, **self._options(stage))
 
     def staged(self, stage: str) -> OnProgress | None:
         """`report` with the name of the stage in front."""
