@@ -322,6 +322,8 @@ class ForgetOnDrift:
             if totals.shape != (2,):
                 raise ShapeError(f"the state's totals must be two numbers; got {totals.shape}.")
             misfits = tuple(np.array(arrays["misfits"], dtype=np.float64).tolist())
+            # The alarm's evidence follows from the misfits; none has rung since the last start.
+            drift = self._alarm._after(misfits) if misfits else DriftState()
             key = int(saved["key"], 16)
             rounds = int(saved["rounds"])
             age = int(saved["age"])
@@ -337,8 +339,7 @@ class ForgetOnDrift:
         self._alarms = alarms
         self._log = log
         self._totals = totals
-        if misfits:
-            self._alarm.state = self._alarm._after(misfits)
+        self._alarm.state = drift
 
 
 def _log_of(saved: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> list[_ToldRound]:
