@@ -8,6 +8,7 @@ import re
 import pytest
 
 from campaign.worlds import small_campaign
+from cli.commands import run
 from cli.terminal import Ended, in_pipe, in_terminal
 from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
 
@@ -114,14 +115,14 @@ def test_ctrl_c_in_the_middle(tmp_path):
     assert not (tmp_path / "out" / "report.html").exists()
 
 
-def test_an_early_close_asks_at_a_terminal_and_needs_an_option_in_a_pipe(tmp_path):
+def test_an_early_close_asks_at_a_terminal_and_needs_an_option_in_a_pipe(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "edges.csv").write_text("source,target\nann,bob\nbob,cid\n")
-    in_pipe("create", "spring", "--edges", "edges.csv", "--window", "14d", "--policy", "HighDegree", cwd=tmp_path)
-    in_pipe("ask", "spring", "-k", "1", cwd=tmp_path)
-    refused = in_pipe("close", "spring", "1", cwd=tmp_path)
-    assert refused.returncode == 1
-    assert b"may come for another 14 days" in refused.stderr
-    assert b"--early" in refused.stderr
+    run("create", "spring", "--edges", "edges.csv", "--window", "14d", "--policy", "HighDegree")
+    run("ask", "spring", "-k", "1")
+    refused = run("close", "spring", "1", code=1)
+    assert "may come for another 14 days" in refused.stderr
+    assert "--early" in refused.stderr
     asked = in_terminal("close", "spring", "1", keys=[("[y/N]", "n\n")], cwd=tmp_path)
     assert asked.code == 1
     assert "nothing was closed" in asked.text
@@ -138,10 +139,11 @@ def test_ctrl_c_at_a_question_removes_nobody(tmp_path):
     assert "person-001" in campaign.graph.ids
 
 
-def test_an_error_is_wrapped_on_a_terminal_and_whole_in_a_pipe(tmp_path):
+def test_an_error_is_wrapped_on_a_terminal_and_whole_in_a_pipe(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     small_campaign(f"sqlite:///{tmp_path}/campaigns.db").disconnect()
     line = ("ask", "spring", "--product", "tea", "-k", "3", "--exclude", "nobody")
-    said = in_pipe(*line, cwd=tmp_path).stderr.decode().splitlines()[-1]
+    said = run(*line, code=1).stderr.splitlines()[-1]
     assert len(said) > 60
     ended = in_terminal(*line, columns=60, cwd=tmp_path)
     assert ended.code == 1
