@@ -1,7 +1,7 @@
-"""Public objects used from eight threads at the same time: ``python eight_threads.py CASE`` runs one of the cases.
+"""Public objects used from eight threads at the same time: ``python eight_threads.py CASE …`` runs these cases in turn.
 
-A case ends with an error if a thread gets another answer than a single thread does. The cases run in processes of their
-own, because broken memory ends the process.
+A case ends with an error if a thread gets another answer than a single thread does. The cases run in a process of their
+own, because broken memory ends the process; what it has printed says in which case.
 """
 
 from __future__ import annotations
@@ -171,4 +171,6 @@ CASES: dict[str, Callable[[], None]] = {
 
 
 if __name__ == "__main__":
-    CASES[sys.argv[1]]()
+    for name in sys.argv[1:]:
+        print(name, flush=True)
+        CASES[name]()

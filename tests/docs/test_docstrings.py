@@ -48,15 +48,11 @@ def test_what_people_call_has_an_example(room):
 
 
 def called(value: object) -> bool:
-    """Whether people call it: a function, or a class that is no record, protocol or warning.
+    """Whether people call it: a function, or a class with parameters that is no record, protocol or warning.
 
     The baselines of the registry are all called as `TensorUCB` is.
     """
-    if inspect.isclass(value):
-        no_call = is_dataclass(value) or is_protocol(value) or issubclass(value, Warning)
-        return not no_call and value.__name__ not in class_files()
-    return inspect.isfunction(value)
-
-
-def is_protocol(kind: type) -> bool:
-    return getattr(kind, "_is_protocol", False)
+    if not inspect.isclass(value):
+        return inspect.isfunction(value)
+    returned = is_dataclass(value) or getattr(value, "_is_protocol", False) or issubclass(value, Warning)
+    return "Parameters\n" in (value.__doc__ or "") and not returned and value.__name__ not in class_files()

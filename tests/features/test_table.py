@@ -156,6 +156,14 @@ def test_dates_with_a_time():
     assert [column.kind for column in found.columns] == ["date"]
 
 
+@pytest.mark.parametrize("written", ["{:%Y%m%d}", " {:%Y-%m-%d}", "{:%Y-%m-%d} 12:30"])
+def test_days_however_they_are_written(written):
+    days = [date(2024, 3, 1), date(2025, 1, 1), date(2026, 5, 31)]
+    found = TableFeatures.fit(pl.DataFrame({"day": [written.format(day) for day in days]}))
+    plain = pl.DataFrame({"day": days})
+    np.testing.assert_array_equal(found.transform(plain), TableFeatures.fit(plain).transform(plain))
+
+
 class TestProducts:
     def table(self):
         return pl.DataFrame({"kind": ["tea", "tea", "tea", "soap", "soap", "soap"]})

@@ -75,17 +75,24 @@ def test_a_file_that_changed_is_read_again_even_with_the_same_size_and_time(file
     assert Graph.read(csv, cache=folder).ids.tolist() == [1, 2, 4]
 
 
-@pytest.mark.parametrize("harm", ["flip", "cut", "header", "empty"])
-def test_a_damaged_file_is_not_used(file, tmp_path, caplog, harm):
+@pytest.mark.parametrize("part", ["about.npz", "in_edges.npy"])
+@pytest.mark.parametrize("harm", ["flip", "header", "cut", "empty", "absent"])
+def test_a_damaged_file_is_not_used(file, tmp_path, caplog, part, harm):
     plain, folder = Graph.read(file), tmp_path / "cache"
     Graph.read(file, cache=folder)
     [kept] = _kept(folder)
-    data = bytearray(kept.read_bytes())
+    harmed = kept / part
+    data = bytearray(harmed.read_bytes())
     if harm == "flip":
-        data[-70] ^= 4
+        data[len(data) // 2] ^= 4
     elif harm == "header":
-        data[100] ^= 1
-    kept.write_bytes({"cut": data[:-64], "empty": b""}.get(harm, data))
+        data[0] ^= 1
+    harmed.write_bytes({"cut": data[:-64], "empty": b""}.get(harm, data))
+    if harm == "absent":
+        harmed.unlink()
+    if (part, harm) == ("about.npz", "absent"):
+        assert _same(Graph.read(file, cache=folder), plain)  # as if it had never been kept
+        return
     with caplog.at_level(logging.WARNING, "tensorucb.graph"):
         assert _same(Graph.read(file, cache=folder), plain)
     assert "is read again" in caplog.text

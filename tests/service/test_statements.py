@@ -49,16 +49,16 @@ def test_a_call_that_reads_has_one_session(serve, storage, statements, path, mos
 def test_progress_of_many_rounds_takes_few_statements(tmp_path, statements):
     url = f"sqlite:///{tmp_path}/c.db"
     with small_campaign(url, clock=time.time) as campaign:
-        for i in range(120):
+        for i in range(60):
             ask = campaign.ask("tea", 2, holdout=0.5 if i % 2 else 0.0)
             campaign.tell(ask.id, answers(campaign, ask))
             campaign.close(ask.id)
         expected = campaign.progress()
-    # What was counted of the first hundred is stored with them.
+    # What was counted of the first fifty is stored with them.
     statements.clear()
     with load_campaign("spring", storage=url) as campaign:
         assert campaign.progress() == expected
-        assert len(statements) < 120
+        assert len(statements) < 60
         statements.clear()
         assert campaign.progress() == expected
         assert len(statements) <= 6

@@ -197,9 +197,10 @@ def _cache() -> Iterator[Finding]:
     if folder is None:
         yield Finding("networks", "not kept; TENSORUCB_CACHE=DIRECTORY keeps large ones ready to load")
         return
-    sizes = [path.stat().st_size for path in folder.glob("*.graph")] if folder.is_dir() else []
+    files = list(folder.glob("*.graph/*"))
+    size = sum(file.stat().st_size for file in files)
     wrong = f"TENSORUCB_CACHE names {str(folder)!r}, which cannot be written to. Name a directory that can."
-    found = f"{len(sizes)} kept in {folder}, {in_words(sum(sizes))}"
+    found = f"{len({file.parent for file in files})} kept in {folder}, {in_words(size)}"
     yield Finding("networks", found, "" if _can_write(folder) else wrong)
 
 

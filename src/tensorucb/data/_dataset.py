@@ -192,12 +192,6 @@ class Description:
     ``exposures`` counts pairs of an edge and an item where the source acted, ``trials`` those where the target had
     not acted before, and ``activations`` those where the target then acted, within the window if there is one. The
     last two are ``None`` where counting would take long.
-
-    Examples
-    --------
-    >>> from tensorucb.data import generate_dataset
-    >>> describe(generate_dataset("sandbox", scale=0.05)).as_dict()["n_users"]
-    25
     """
 
     n_users: int

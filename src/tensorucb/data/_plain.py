@@ -41,14 +41,14 @@ def _read(
     """A table of edges or actions; ids of users are text if ``text_users``."""
     users = ("source", "target", "user")
     fields = [f._replace(kind="text") if text_users and f.name in users else f for f in TABLES[table]]
-    found = read(table, source, fields, columns=given, part_of=table, zone=zone)
-    if not found.report.rows:
-        raise FileFormatError(f"{found.report.file} holds no rows. Check that it was fetched or written in full.")
-    found.report.check(tolerance)
-    if guarded and found.text:
-        bare = found.frame.with_columns(pl.col(pl.String).str.replace(f"^'{FORMULA[1:]}", "$1"))
-        return found._replace(frame=bare)
-    return found
+    rows = read(table, source, fields, columns=given, part_of=table, zone=zone)
+    if not rows.report.rows:
+        raise FileFormatError(f"{rows.report.file} holds no rows. Check that it was fetched or written in full.")
+    rows.report.check(tolerance)
+    if guarded and rows.text:
+        bare = rows.frame.with_columns(pl.col(pl.String).str.replace(f"^'{FORMULA[1:]}", "$1"))
+        return rows._replace(frame=bare)
+    return rows
 
 
 def _meta(path: Path | None) -> tuple[str | None, str | None, bool]:
@@ -98,10 +98,10 @@ def read_plain(
     told, window, guarded = _meta(meta)
     named = columns or {}
     links = read_links(edges, named.get("edges", {}), id_type, tolerance=tolerance, guarded=guarded)
-    if actions is None:
-        return _assembled(told or name, links, None, window=window)
-    acted = _read("actions", actions, named.get("actions", {}), id_type == "str", tolerance, guarded, zone)
-    return _assembled(told or name, links, acted, window=window)
+    acted = None
+    if actions is not None:
+        acted = _read("actions", actions, named.get("actions", {}), id_type == "str", tolerance, guarded, zone)
+    return _assembled(told or name, links, acted, window)
 
 
 def _set_aside(frame: pl.DataFrame, keep: pl.Series, reason: str) -> tuple[pl.DataFrame, LeftOut]:
@@ -134,7 +134,7 @@ def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[Actio
     return log, report.without(strangers, repeats)
 
 
-def _assembled(name: str, links: Table, actions: Table | None, *, window: Duration | None = None) -> Dataset:
+def _assembled(name: str, links: Table, actions: Table | None, window: Duration | None) -> Dataset:
     """A data set from links (``source``, ``target``) and actions (``user``, ``item``, ``time``).
 
     Links from a user to itself, repeated links, actions of users without a link and repeated pairs of user and

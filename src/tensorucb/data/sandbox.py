@@ -66,12 +66,6 @@ class Sandbox:
     source_effects, topic_effects
         ``(n_users, S)`` and ``(n_topics, S)``: what a strategy adds to the logits of a user's out-edges, by user and by
         the topics of the product.
-
-    Examples
-    --------
-    >>> sandbox = make_sandbox(100, 800, 5, rng=0)
-    >>> sandbox.probabilities(0).shape
-    (800,)
     """
 
     graph: Graph

@@ -5,10 +5,8 @@ from __future__ import annotations
 from tensorucb.features._cache import cached
 from tensorucb.features._eigenmap import Eigenmap, eigenmap, laplacian_eigenmap
 from tensorucb.features._items import TopicModel, held_out_items
-from tensorucb.features._products import ProductFeatures
-from tensorucb.features._profile import UserProfile
-from tensorucb.features._table import TableFeatures
-from tensorucb.features._users import FeatureKind, degree_features, user_profile
+from tensorucb.features._table import ProductFeatures, TableFeatures
+from tensorucb.features._users import FeatureKind, UserProfile, degree_features, user_profile
 
 __all__ = [
     "Eigenmap",

@@ -36,14 +36,6 @@ class Eigenmap:
     ``vectors`` is the raw ``(n, d)`` embedding ``Y`` with ``Yᵀ D Y = I``, zero for nodes that are not ``embedded``;
     ``eigenvalues`` are ``1 - λ``, those of the normalised Laplacian, ascending; ``residual`` is the largest
     ``‖A v - λ v‖`` of the eigenvectors.
-
-    Examples
-    --------
-    >>> from tensorucb import Graph
-    >>> from tensorucb.features import eigenmap
-    >>> found = eigenmap(Graph.from_edges([0, 1, 2, 3, 4], [1, 2, 3, 4, 0]), dim=2)
-    >>> found.vectors.shape, bool(found.embedded.all())
-    ((5, 2), True)
     """
 
     vectors: F64

@@ -16,10 +16,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64
-from tensorucb.checks import check_choice, check_mapping, shown
+from tensorucb.checks import check_array, check_choice, check_mapping, shown
 from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ _QUANTILES = (0.0, 1 / 3, 2 / 3, 1.0)
 _SEASONS = 4
 _YEAR = 365.2425 * 86400.0
 _SEPARATORS = (";", "|", ",")
+# Of the regression of topics on columns.
+_STRENGTHS = np.logspace(-2, 3, 11)
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,125 @@ class TableFeatures:
         return cls(tuple(columns), dict(settings["left_out"]))
 
 
+@dataclass(frozen=True, eq=False)
+class ProductFeatures:
+    """Describes products, those of a log and those that no log knows, by features of one kind.
+
+    A product's features are the topics of its buyers, then its columns. For a product that nobody has bought yet the
+    topics are predicted from its columns, by a regression over the products of the log; without columns they are the
+    average ones.
+
+    Parameters
+    ----------
+    table
+        How columns become features; None if products have none.
+    weights
+        ``(1 + d, k)``: intercept and weights that predict the k topics from the d features of the columns; None
+        without a log.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import polars as pl
+    >>> from tensorucb.features import ProductFeatures
+    >>> products = pl.DataFrame({"kind": ["tea", "tea", "soap", "soap"]})
+    >>> topics = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8]])
+    >>> described = ProductFeatures.fit(products, topics)
+    >>> new = described.describe(pl.DataFrame({"kind": ["tea"]}))
+    >>> bool(new[0, 0] > new[0, 1])  # tea was bought by the people of the first topic
+    True
+    """
+
+    table: TableFeatures | None
+    weights: F64 | None
+
+    @classmethod
+    def fit(
+        cls, table: Any = None, topics: ArrayLike | None = None, *, kinds: Mapping[str, str] | None = None
+    ) -> ProductFeatures:
+        """Learn how products are described.
+
+        Parameters
+        ----------
+        table
+            One row per product, without the ids; None if nothing is known but who bought what.
+        topics
+            ``(rows, k)`` topics of the products' buyers, NaN where nobody has bought one; None without a log.
+        kinds
+            What some columns hold, see :meth:`TableFeatures.fit`.
+        """
+        if table is None and topics is None:
+            raise InputError("need a table or topics to be described by.", argument="products")
+        frame = None if table is None else as_frame("table", table)
+        columns = None if frame is None else TableFeatures.fit(frame, kinds=kinds)
+        if topics is None:
+            return cls(columns, None)
+        rows = "products" if frame is None else frame.height
+        shares = check_array("topics", topics, (rows, "k"), ranged=False, hint="One row per product of the table.")
+        bought = np.isfinite(shares).all(axis=1)
+        if not bought.any():
+            return cls(columns, None)
+        described = np.zeros((len(shares), 0)) if columns is None else columns.transform(frame)
+        return cls(columns, _regression(described[bought], shares[bought]))
+
+    def describe(self, table: Any = None, topics: ArrayLike | None = None) -> F64:
+        """``(rows, features)``: the topics if there was a log, then the columns.
+
+        Parameters
+        ----------
+        table
+            One row per product, with the columns of the fit.
+        topics
+            ``(rows, k)`` topics where they are known, NaN elsewhere; by default nobody has bought these products.
+        """
+        if self.table is not None:
+            columns = self.table.transform(table)
+        else:
+            rows = len(np.asarray(topics)) if topics is not None else as_frame("table", table).height
+            columns = np.zeros((rows, 0))
+        if self.weights is None:
+            return columns
+        expected = np.maximum(self.weights[0] + columns @ self.weights[1:], 0.0) + 1e-6
+        expected /= expected.sum(axis=1, keepdims=True)
+        if topics is not None:
+            shares = check_array("topics", topics, (len(columns), self.weights.shape[1]), ranged=False)
+            expected = np.where(np.isfinite(shares).all(axis=1, keepdims=True), shares, expected)
+        return np.hstack([expected, columns])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for each feature."""
+        topics = 0 if self.weights is None else self.weights.shape[1]
+        columns = () if self.table is None else self.table.labels
+        return (*(f"topic {number + 1}" for number in range(topics)), *columns)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """All that was learned, as JSON and arrays."""
+        settings, arrays = (None, {}) if self.table is None else self.table.to_arrays()
+        if self.weights is not None:
+            arrays = {**arrays, "weights": self.weights}
+        return {"table": settings}, arrays
+
+    @classmethod
+    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> ProductFeatures:
+        """What :meth:`to_arrays` gave."""
+        table = None if settings["table"] is None else TableFeatures.from_arrays(settings["table"], arrays)
+        return cls(table, arrays.get("weights"))
+
+
+def _regression(columns: F64, topics: F64) -> F64:
+    """Intercept and weights of a ridge regression; its strength is chosen by leaving products out one at a time."""
+    if not columns.shape[1] or len(columns) < 2:
+        return np.vstack([topics.mean(axis=0), np.zeros((columns.shape[1], topics.shape[1]))])
+    from sklearn.linear_model import RidgeCV
+
+    ridge = RidgeCV(alphas=_STRENGTHS).fit(columns, topics)
+    return np.vstack([ridge.intercept_, np.asarray(ridge.coef_).reshape(topics.shape[1], -1).T])
+
+
+# -- what a column holds --
+
+
 def _guess(values: pl.Series) -> tuple[str, str]:
     """What a column holds, and why it is left out if it is."""
     import polars as pl
@@ -225,7 +346,7 @@ def _guess(values: pl.Series) -> tuple[str, str]:
     if values.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return "ignore", f"its type is {values.dtype}"
     texts = texts_of(present)
-    if texts and all(is_date(text) for text in texts):
+    if texts and all(day_of(text) is not None for text in texts):
         return "date", ""
     if texts and all(re.fullmatch(r"\W*[0-9][0-9.\s]*,[0-9]{1,2}\W*", text) for text in texts):
         return "ignore", "its numbers have commas; write them as 1234.50"
@@ -343,11 +464,12 @@ def seconds_of(name: str, values: pl.Series) -> F64:
     import polars as pl
 
     if values.dtype == pl.String:
-        texts = [text if text and is_date(text) else None for text in values.to_list()]
-        strange = next((t for t, d in zip(values.to_list(), texts, strict=True) if t and d is None), None)
+        texts = [text or None for text in values.to_list()]
+        days = [None if text is None else day_of(text) for text in texts]
+        strange = next((text for text, day in zip(texts, days, strict=True) if text is not None and day is None), None)
         if strange is not None:
             raise InputError(f"the column {shown(name)} must hold dates such as 2026-05-31; got {shown(strange)}.")
-        values = pl.Series([None if text is None else text[:10] for text in texts], dtype=pl.String).str.to_date()
+        values = pl.Series(days, dtype=pl.Date)
     try:
         moments = values.cast(pl.Datetime("us")).dt.epoch("s").cast(pl.Float64)
     except pl.exceptions.PolarsError as error:
@@ -355,12 +477,12 @@ def seconds_of(name: str, values: pl.Series) -> F64:
     return moments.fill_null(float("nan")).to_numpy()
 
 
-def is_date(text: str) -> bool:
+def day_of(text: str) -> date | None:
+    """The day that a text begins with, if it does."""
     try:
-        date.fromisoformat(text.strip()[:10])
+        return date.fromisoformat(text.strip()[:10])
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def texts_of(values: pl.Series) -> list[str]:

@@ -1,23 +1,25 @@
-"""What a network and a log tell about users: degrees, taste, and how they influenced and followed others."""
+"""Users: `UserProfile`, what is known of them before a campaign; and the profile that a network and a log give."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tensorucb._columns import standardised
+from tensorucb._columns import expected_credit, log_ratio, standardised, taste_beyond_activity
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_array, check_choice, check_rows, check_sequence, refusal
-from tensorucb.errors import ShapeError
+from tensorucb.checks import LARGEST, check_array, check_choice, check_rows, check_sequence, refusal
+from tensorucb.errors import InputError, ShapeError
 from tensorucb.features._eigenmap import laplacian_eigenmap
 from tensorucb.features._items import actions_on, item_numbers
-from tensorucb.features._profile import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
+from tensorucb.graph._ids import frozen
 from tensorucb.moments import check_times
 
 if TYPE_CHECKING:
@@ -29,6 +31,214 @@ FeatureKind = Literal["eigenmap", "degree"]
 _RESPONSE_SMOOTHING = 3.0
 # Out-edges of users who acted that are looked at together, so that memory stays bounded.
 _PIECE = 1_000_000
+_PARTS = ("features", "taste", "credit", "exposure", "coordinates", "chances")
+
+
+@dataclass(frozen=True, eq=False)
+class UserProfile:
+    """Users by row: features, and optionally their past actions and influence on items with topics.
+
+    Pass it to `Policy.bind` or an environment in place of an (n, d) array. `TensorUCB` takes the parts; the linear and
+    logistic baselines take :meth:`totals` and, for the product of each round, :meth:`matched`; other policies see
+    :meth:`matrix`, all of it as one flat array. It counts as an array-like, so NumPy functions take it as well.
+
+    Parameters
+    ----------
+    features
+        ``(n, d)``, any scale; at least one column.
+    taste
+        ``(n, k)`` number of past actions by topic. k must be the dimension of products.
+    credit, exposure
+        ``(n, k)`` responses credited to a user as a source, and chances to earn them, by topic: both or neither.
+    coordinates
+        ``(n, c)`` position in the network, such as an eigenmap: part of :meth:`matrix`. `TensorUCB` leaves it out: it
+        learns every source by itself, and such coordinates explain next to nothing of what is left.
+    chances
+        ``(n, k)`` past items by topic on which each user could have acted. With taste it says how often users act at
+        all: the base rate that `TensorUCB` starts from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb.features import UserProfile
+    >>> profile = UserProfile(features=[[0.1], [0.5], [0.9]], taste=[[4, 0], [1, 1], [0, 6]])
+    >>> profile.n, profile.k
+    (3, 2)
+    >>> liking = profile.matched([1.0, 0.0])[:, 0]  # for a product that is all about the first topic
+    >>> int(np.argmax(liking))
+    0
+    """
+
+    features: F64
+    taste: F64 | None = None
+    credit: F64 | None = None
+    exposure: F64 | None = None
+    coordinates: F64 | None = None
+    chances: F64 | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit together."""
+        for name in _PARTS:
+            value = getattr(self, name)
+            if value is not None or name == "features":
+                low = 0.0 if name in ("taste", "credit", "exposure", "chances") else -LARGEST
+                matrix = check_array(name, value, ("n?", "d"), low=low, hint="One row per user.")
+                # Past the frozen dataclass: what came in any form is kept as a read-only array.
+                object.__setattr__(self, name, frozen(matrix.copy()))
+        if (self.credit is None) != (self.exposure is None):
+            raise InputError("credit and exposure belong together: pass both or neither.")
+        if self.chances is not None and self.taste is None:
+            raise InputError("chances say how often users could have acted, and taste how often they did: pass both.")
+        shapes = {p.shape for p in (self.taste, self.credit, self.exposure, self.chances) if p is not None}
+        if self.coordinates is not None and len(self.coordinates) != self.n:
+            raise ShapeError(
+                f"must have one row for each of the {self.n} users; got {len(self.coordinates)}.",
+                argument="coordinates",
+            )
+        if len(shapes) > 1 or any(shape[0] != self.n for shape in shapes):
+            raise ShapeError(
+                f"taste, credit, exposure and chances must be of one shape ({self.n}, k), one row per user; "
+                f"got {sorted(shapes)}."
+            )
+
+    def __repr__(self) -> str:
+        sizes = [f"{part} {matrix.shape[1]}" for part, matrix in self.parts().items()]
+        return f"UserProfile({self.n:,} users, {', '.join(sizes)})"
+
+    @property
+    def n(self) -> int:
+        """Number of users."""
+        return int(self.features.shape[0])
+
+    @property
+    def k(self) -> int | None:
+        """Number of topics; None without a past."""
+        part = self.taste if self.taste is not None else self.credit
+        return None if part is None else int(part.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of :meth:`matrix`."""
+        return self.n, int(self._flat.shape[1])
+
+    def parts(self) -> dict[str, F64]:
+        """The arrays that are there, by name."""
+        named = {name: getattr(self, name) for name in _PARTS}
+        return {name: array for name, array in named.items() if array is not None}
+
+    def select(self, rows: ArrayLike) -> UserProfile:
+        """The profile of some rows, by number or mask."""
+        index = np.asarray(rows)
+        return UserProfile(**{name: array[index] for name, array in self.parts().items()})
+
+    def matrix(self) -> F64:
+        """Everything side by side, ``(n, D)``, read-only.
+
+        Coordinates and features as they are; then, if they are given, log(1 + actions), log(1 + actions) by
+        topic, the log ratio of credit to what was expected, and the same by topic. Single columns have standard
+        deviation ½, columns by topic 1/√k.
+        """
+        return self._flat
+
+    def totals(self) -> F64:
+        """What is known of users whatever the product, ``(n, d)``, read-only.
+
+        Features as they are, then log(1 + actions) and the log ratio of credit to what was expected, over all topics.
+        Coordinates are left out.
+        """
+        return self._totals
+
+    def matched(self, product: ArrayLike) -> F64:
+        """The users' past on items like one product: influence and taste, if they are given, ``(n, m)``.
+
+        Influence is the log ratio of credit to what was expected, both weighted by the product's topics. Taste is
+        log(1 + actions) by topic, beyond what the user's activity predicts, weighted in the same way. A feature below 0
+        counts as 0, and the weights are scaled to sum to 1. Columns have standard deviation ½ over products of one
+        topic, so that a column means the same for every product. Without a past there is no column.
+
+        Parameters
+        ----------
+        product
+            ``(k,)`` features of the product: its share of each topic.
+        """
+        weights = self.topic_weights(product)
+        columns = []
+        if self.credit is not None:
+            mean, deviation = self._influence_scale
+            ratio = log_ratio(self.credit @ weights, self._expected @ weights)
+            columns.append(0.5 * (ratio - mean) / deviation)
+        if self.taste is not None:
+            columns.append(self._beyond_activity @ weights)
+        return np.column_stack(columns) if columns else np.zeros((self.n, 0))
+
+    def topic_weights(self, product: ArrayLike) -> F64:
+        """A product's features as weights of topics, which sum to 1; an error if it has another number of topics."""
+        shares = np.maximum(check_array("product", product, ("k",)), 0.0)
+        if self.k is not None and shares.shape != (self.k,):
+            raise ShapeError(
+                f"the users' profile knows {self.k} topics, so a product (or its first vector) must have {self.k} "
+                f"features; got shape {shares.shape}. Describe past items and products alike."
+            )
+        total = float(shares.sum())
+        return shares / total if total > 0.0 else np.full(shares.size, 1.0 / max(shares.size, 1))
+
+    def rates(self) -> F64 | None:
+        """How often each user acted when they could, ``(n,)``; None if the profile does not say."""
+        if self.taste is None or self.chances is None:
+            return None
+        return np.asarray(self.taste.sum(axis=1) / np.maximum(self.chances.sum(axis=1), 1.0))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """:meth:`matrix`, for functions that take arrays."""
+        flat: NDArray[Any] = self._flat.astype(dtype or np.float64, copy=bool(copy))
+        return flat
+
+    @cached_property
+    def _expected(self) -> F64:
+        """Credit that a user of average influence would have earned, by topic."""
+        assert self.credit is not None
+        assert self.exposure is not None
+        return expected_credit(self.credit, self.exposure)
+
+    @cached_property
+    def _influence_scale(self) -> tuple[float, float]:
+        """Mean and deviation of the log ratio over users and topics."""
+        assert self.credit is not None
+        ratio = log_ratio(self.credit, self._expected)
+        return float(ratio.mean()), float(ratio.std()) or 1.0
+
+    @cached_property
+    def _beyond_activity(self) -> F64:
+        """Log actions by topic beyond what activity predicts, with mean 0 and deviation ½ over users and topics."""
+        assert self.taste is not None
+        beyond = taste_beyond_activity(self.taste)
+        return np.asarray(0.5 * (beyond - beyond.mean()) / (float(beyond.std()) or 1.0))
+
+    @cached_property
+    def _columns(self) -> dict[str, F64]:
+        """Features, and the past overall and by topic, in the order of :meth:`matrix`."""
+        columns = {"features": self.features}
+        if self.taste is not None:
+            by_topic = standardised(np.log1p(self.taste)) * float(self.taste.shape[1] ** -0.5)
+            activity = standardised(np.log1p(self.taste.sum(axis=1, keepdims=True)))
+            columns |= {"activity": 0.5 * activity, "activity by topic": by_topic}
+        if self.credit is not None:
+            by_topic = standardised(log_ratio(self.credit, self._expected)) * float(self.credit.shape[1] ** -0.5)
+            totals = (part.sum(axis=1, keepdims=True) for part in (self.credit, self._expected))
+            columns |= {"influence": 0.5 * standardised(log_ratio(*totals)), "influence by topic": by_topic}
+        return columns
+
+    @cached_property
+    def _totals(self) -> F64:
+        return frozen(np.hstack([block for name, block in self._columns.items() if not name.endswith("by topic")]))
+
+    @cached_property
+    def _flat(self) -> F64:
+        first = [] if self.coordinates is None else [self.coordinates]
+        return frozen(np.hstack([*first, *self._columns.values()]))
+
+
+# -- from a network and a log --
 
 
 def degree_features(graph: Graph) -> F64:

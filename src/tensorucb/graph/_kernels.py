@@ -23,16 +23,6 @@ def row_offsets(rows, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def count_descents(s, t):  # type: ignore[no-untyped-def]
-    """How many edges do not come strictly after the one before them: 0 means sorted, without repeats."""
-    count = 0
-    for e in range(1, s.size):
-        if s[e] < s[e - 1] or (s[e] == s[e - 1] and t[e] <= t[e - 1]):
-            count += 1
-    return count
-
-
-@kernel
 def sort_edges(s, t, n, with_order):  # type: ignore[no-untyped-def]
     """Two stable counting sorts, by target and then by source; ``order`` is the old position of each edge."""
     m = s.size

@@ -81,14 +81,19 @@ def redundancy_of(counted: Arrays) -> float:
     if r == 0.0:
         return 0.0
     trials, responses = counted["dose_doses"]
-    dose = np.log1p(r * (1.0 - _CANDIDATES)[:, None] * np.arange(_DOSES))[:, :, None] + _LOGITS
+    # Most cells are empty, and this is done after every round.
+    cells = trials > 0.0
+    trials = trials[cells]
+    responses = responses[cells]
+    doses, places = np.nonzero(cells)
+    dose = np.log1p(r * (1.0 - _CANDIDATES)[:, None] * doses) + _LOGITS[places]
     level = np.zeros(_CANDIDATES.size)
     for _ in range(_STEPS):
-        p = 1.0 / (1.0 + np.exp(-dose - level[:, None, None]))
-        slope = (responses - trials * p).sum(axis=(1, 2)) - level
-        step = slope / ((trials * p * (1.0 - p)).sum(axis=(1, 2)) + 1.0)
+        p = 1.0 / (1.0 + np.exp(-dose - level[:, None]))
+        slope = (responses - trials * p).sum(axis=1) - level
+        step = slope / ((trials * p * (1.0 - p)).sum(axis=1) + 1.0)
         level += np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
-    logits = dose + level[:, None, None]
-    fit = (responses * logits - trials * np.logaddexp(0.0, logits)).sum(axis=(1, 2))
+    logits = dose + level[:, None]
+    fit = (responses * logits - trials * np.logaddexp(0.0, logits)).sum(axis=1)
     fit -= 0.5 * level**2 + 0.5 * (_CANDIDATES - _MEAN) ** 2 / _VARIANCE
     return r * max(float(_CANDIDATES[np.argmax(fit)]), 0.0)

@@ -61,6 +61,8 @@ class SQLStore:
     def _begin_process(self) -> None:
         self._pid = os.getpid()
         self._engine = self._backend.engine()
+        # A store that nobody closes would leave its connections to Python, which warns of them from 3.13 on.
+        weakref.finalize(self, _disconnect, self._engine, self._pid)
         self._turn = threading.Lock()
         self._writer: int | None = None
 
@@ -234,6 +236,11 @@ class MemoryStore(SQLStore):
 
     def close(self) -> None:
         """Nothing to do: the store lives as long as somebody holds it."""
+
+
+def _disconnect(engine: sa.Engine, pid: int) -> None:
+    if os.getpid() == pid:
+        engine.dispose()
 
 
 def _remove(directory: str, pid: int) -> None:

@@ -30,12 +30,6 @@ class Activations:
     exposures
         Number of pairs of an edge and an item on which its source acted at all: the trials, and those whose target
         had acted before or at the same time, which say nothing about the edge.
-
-    Examples
-    --------
-    >>> trials = activations(Graph.from_edges([0, 0], [1, 2]), users=[0, 1], items=[0, 0], times=[5, 7])
-    >>> trials.edges.tolist(), trials.successes.tolist()
-    ([0, 1], [True, False])
     """
 
     items: I64
@@ -82,8 +76,9 @@ def activations(
 
     Examples
     --------
-    >>> activations(Graph.from_edges([0, 0], [1, 2]), users=[0, 1], items=[0, 0], times=[5, 7]).successes.tolist()
-    [True, False]
+    >>> trials = activations(Graph.from_edges([0, 0], [1, 2]), users=[0, 1], items=[0, 0], times=[5, 7])
+    >>> trials.edges.tolist(), trials.successes.tolist()
+    ([0, 1], [True, False])
     """
     check_graph(graph)
     limit = np.inf if window is None else duration("window", window)

@@ -82,12 +82,6 @@ class TopicAwareFit:
         Numbers for each edge; a success may have several candidate causes.
     converged
         Whether the tolerance was met before the iterations ran out.
-
-    Examples
-    --------
-    >>> fit = fit_topic_aware_ic(Graph.from_edges([0, 0], [1, 2]), [0, 1, 0], [0, 0, 1], [0, 1, 0], [[1.0], [1.0]])
-    >>> fit.trials.tolist(), fit.successes.tolist()
-    ([2, 2], [1, 0])
     """
 
     model: TopicAwareIC
