@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from tensorucb.errors import InputError
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._direct import complete, least_worth
+from tensorucb.oracle._greedy import greedy_cover
 from tensorucb.oracle._kernels import share_lower, share_upper
 from tensorucb.oracle._opim import Outcome, sampled_gains
 from tensorucb.oracle._sampling import Plan
-from tensorucb.oracle.greedy import greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
 
 _HALVINGS = 20
