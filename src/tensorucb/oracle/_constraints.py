@@ -95,13 +95,7 @@ class Constraints:
 
 
 def spendable(budget: float) -> float:
-    """The most that costs may add up to under a budget: somewhat more, so that the rounding of sums decides nothing.
-
-    Examples
-    --------
-    >>> 0.1 + 0.1 + 0.1 <= 0.3, 0.1 + 0.1 + 0.1 <= spendable(0.3)
-    (False, True)
-    """
+    """The most that costs may add up to under a budget: somewhat more, so that the rounding of sums decides nothing."""
     return budget * (1.0 + _ROUNDING)
 
 
@@ -342,15 +336,7 @@ def _allowed(graph: Graph, constraints: Constraints, forced: I64) -> NDArray[np.
 def make_problem(
     graph: Graph, k: int | None, constraints: Constraints, values: ArrayLike | None = None, redundancy: float = 0.0
 ) -> SeedProblem:
-    """A checked problem from constraints whose users are rows; an error where nothing is admissible.
-
-    Examples
-    --------
-    >>> graph = Graph.from_edges([0, 0, 1], [1, 2, 2])
-    >>> problem = make_problem(graph, 2, Constraints(exclude=np.array([2]), must_include=np.array([1])))
-    >>> problem.allowed.tolist(), problem.forced.tolist(), problem.picks, problem.rule
-    ([1, 0, 0], [1], 1, '1 - 1/e')
-    """
+    """A checked problem from constraints whose users are rows; an error where nothing is admissible."""
     costs = constraints.costs
     budget = constraints.budget
     groups = constraints.groups
