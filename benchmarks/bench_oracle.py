@@ -20,9 +20,9 @@ import numpy as np
 
 from benchmarks.hot_paths import power_law, probabilities, selections
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_probabilities
 from tensorucb.oracle import Sampling, SeedOracle
 from tensorucb.oracle.rr import Sampler
-from tensorucb.oracle.rr._sampler import check_probabilities
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))

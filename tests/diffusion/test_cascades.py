@@ -108,11 +108,11 @@ def test_bad_seeds_are_named(rows: list[object], message: str) -> None:
 
 def test_bad_probabilities_values_and_counts_are_named() -> None:
     graph = Graph.from_edges([0, 1], [1, 2])
-    with pytest.raises(InputError, match=r"got 1\.5 at \[1\]"):
+    with pytest.raises(InputError, match=r"edge 1 \(1 -> 2\) has 1\.5"):
         simulate_cascades(graph, [0.5, 1.5], [0])
-    with pytest.raises(InputError, match=r"nan at \[0\]"):
+    with pytest.raises(InputError, match=r"edge 0 \(0 -> 1\) has nan"):
         simulate_cascades(graph, [np.nan, 0.5], [0])
-    with pytest.raises(ShapeError, match="One entry per edge"):
+    with pytest.raises(ShapeError, match="One number per edge"):
         simulate_cascades(graph, [0.5], [0])
     with pytest.raises(ShapeError, match="One entry per node"):
         simulate_cascades(graph, [0.5, 0.5], [0], values=[1.0])

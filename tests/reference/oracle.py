@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tensorucb import oracle
 
 # private: a sampler of RR sets takes probabilities that this has checked
-from tensorucb.oracle.rr._sampler import check_probabilities
+from tensorucb.graph._arguments import check_probabilities
 
 
 def packed(**given: Any) -> dict[str, Any]:

@@ -17,16 +17,14 @@ from tensorucb.campaign._reach import Covered, direct_gains
 from tensorucb.choices import Objective
 from tensorucb.errors import InputError, StateError, argument
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_probabilities
 from tensorucb.oracle import Constraints as SeedConstraints
-from tensorucb.oracle import PairSelection, Sampling, Selection, select_pairs
+from tensorucb.oracle import PairSelection, Sampling, SeedOracle, Selection, select_pairs
 from tensorucb.oracle._constraints import make_problem, spendable
-from tensorucb.oracle._direct import direct
-from tensorucb.oracle._select import cascade, new_sampler
-from tensorucb.oracle.rr._sampler import check_probabilities
+from tensorucb.oracle._select import solve
 from tensorucb.policies import Policy, Prediction, Product
 from tensorucb.policies._base import OracleOptions
 from tensorucb.question import Question
-from tensorucb.rng import stream_key
 from tensorucb.work import Engine
 
 
@@ -128,10 +126,10 @@ class RoundOracle:
             exclude=barred, must_include=forced, groups=rules.groups, quotas=rules.quotas, minima=rules.minima
         )
         problem = make_problem(graph, k, constraints, redundancy=self.redundancy)
-        if request.objective == "direct":
-            return direct(graph, p, problem)
-        plan = Sampling(epsilon=request.epsilon).plan(graph.n_nodes)
-        return cascade(new_sampler(graph, None, self.engine), p, problem, plan, stream_key(self.rng))
+        objective = cast(Objective, request.objective)
+        sampling = Sampling(epsilon=request.epsilon)
+        oracle = SeedOracle(graph, objective=objective, sampling=sampling, rng=self.rng, engine=self.engine)
+        return solve(oracle, p, problem)
 
     def _select_pairs(self, scores: F64, k: int, costs: F64 | None, barred: I64, forced: I64) -> PairSelection:
         graph, rules, ids = self.network.graph, self.rules, self.network.graph.ids

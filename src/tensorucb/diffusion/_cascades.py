@@ -157,7 +157,7 @@ def simulate_cascades(
     p, rows = _checked(graph, probabilities, "seeds_rows", seeds_rows)
     worth, key = _worth(graph, values), stream_key(as_generator(rng))
     law = triggering(graph, p, redundancy, model)
-    shared = (graph.out_offsets, graph.targets, frozen(p), *law, frozen(rows), key, frozen(worth))
+    shared = (graph.out_offsets, graph.targets, p, *law, frozen(rows), key, frozen(worth))
     runs, workers = check_count("runs", runs, 1, MOST_RUNS), thread_count(threads)
     return np.concatenate(map_pieces(check_engine(engine), reach_runs, shared, chunk_bounds(runs, workers), workers))
 
@@ -196,7 +196,7 @@ def simulate_gains(
     """
     p, rows = _checked(graph, probabilities, "seeds_rows", seeds_rows)
     law = triggering(graph, p, redundancy, model)
-    shared = (graph.out_offsets, graph.targets, frozen(p), *law, frozen(rows), stream_key(as_generator(rng)))
+    shared = (graph.out_offsets, graph.targets, p, *law, frozen(rows), stream_key(as_generator(rng)))
     runs, workers = check_count("runs", runs, 1, max(1, MOST_RUNS // max(1, rows.size))), thread_count(threads)
     return np.concatenate(map_pieces(check_engine(engine), _gain_runs, shared, chunk_bounds(runs, workers), workers))
 

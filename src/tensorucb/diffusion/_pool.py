@@ -69,7 +69,7 @@ class LiveEdgePool:
         p = check_probabilities(graph, probabilities)
         key = stream_key(as_generator(rng))
         law = triggering(graph, p, redundancy, model)
-        self._worlds = (graph.out_offsets, graph.targets, frozen(p), *law, key)
+        self._worlds = (graph.out_offsets, graph.targets, p, *law, key)
         if self._engine is not None:
             return
         bits: NDArray[np.uint64] = np.empty((self.worlds, -(-graph.n_edges // 64)), dtype=np.uint64)

@@ -25,10 +25,8 @@ from tensorucb.engines._worker import WIRES, Plan, Round, View
 from tensorucb.errors import EngineError
 from tensorucb.experiments._key import is_installed
 from tensorucb.graph import Graph
-from tensorucb.oracle.greedy._greedy import NO_INDEX, Index
-from tensorucb.oracle.rr import Batch, Collection, Sampler
-from tensorucb.oracle.rr._kernels import count_invalid
-from tensorucb.oracle.rr._sampler import bad_probability, root_entries
+from tensorucb.oracle.rr import NO_INDEX, Batch, Collection, Index, Sampler
+from tensorucb.oracle.rr._sampler import root_entries
 from tensorucb.work import AfterRun, AfterStep, Piece, Task
 
 _PIECES_PER_WORKER = 4
@@ -154,8 +152,6 @@ class _RaySampler(Sampler):
     ) -> None:
         """Send the probabilities of a round to the cluster."""
         graph, put = self.graph, self.crew.ray.put
-        if count_invalid(p, 0, graph.n_edges):
-            raise bad_probability(graph, p)
         self.probabilities = p
         ordered = p.astype(np.float32)[graph.in_edges] if live else p.astype(np.float32)
         stacked = model == "lt"

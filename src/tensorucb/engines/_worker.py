@@ -18,8 +18,7 @@ from tensorucb import __version__
 from tensorucb.arrays import F64, I32, I64
 from tensorucb.choices import Model
 from tensorucb.graph import Graph
-from tensorucb.oracle.greedy import LocalIndex
-from tensorucb.oracle.rr import Batch, Sampler
+from tensorucb.oracle.rr import Batch, LocalIndex, Sampler
 from tensorucb.oracle.rr._kernels import count_members
 from tensorucb.oracle.rr._sampler import covered_units
 from tensorucb.work import Piece

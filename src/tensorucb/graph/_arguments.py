@@ -11,6 +11,7 @@ from tensorucb.checks import check_array, check_choice, check_instance, check_ro
 from tensorucb.choices import Model
 from tensorucb.errors import InputError, Text
 from tensorucb.graph._graph import Graph
+from tensorucb.graph._ids import frozen
 
 _ROUNDED_SUM = 1e-9
 
@@ -23,9 +24,19 @@ def check_graph(graph: Any) -> Graph:
 
 
 def check_probabilities(graph: Graph, probabilities: Any) -> NDArray[np.float64]:
-    """One probability per edge, in graph order."""
-    shape, hint = (graph.n_edges,), "One entry per edge, in the order of the graph's edges."
-    return check_array("probabilities", probabilities, shape, low=0.0, high=1.0, hint=hint)
+    """One probability per edge, in graph order: a contiguous float64 array that nobody may write to."""
+    hint = "One number per edge, in the graph's edge order (graph.sources, graph.targets)."
+    p = check_array("probabilities", probabilities, (graph.n_edges,), hint=hint, ranged=False)
+    # Written so that NaN fails as well.
+    if p.size and not (p.min() >= 0.0 and p.max() <= 1.0):
+        edge = int(np.flatnonzero(~((p >= 0.0) & (p <= 1.0)))[0])
+        source = graph.ids[graph.sources[edge]]
+        target = graph.ids[graph.targets[edge]]
+        raise InputError(
+            f"must be in [0, 1]; edge {edge} ({source} -> {target}) has {float(p[edge])}. Clip or drop such values.",
+            argument="probabilities",
+        )
+    return frozen(p)  # one array type, one compiled kernel
 
 
 def check_seeds(graph: Graph, name: str, rows: Any) -> NDArray[np.int64]:

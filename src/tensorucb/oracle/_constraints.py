@@ -12,10 +12,8 @@ budget, quotas    1/5, best of greedy by gain over several    the two together, 
 budget, minima    none; what is certified counts              the same
 ================  ==========================================  =========================================
 
-`docs/oracle.md` has the proofs. With minima, ``need`` is what is missing in each group, and ``free`` the places left
-beside these. With a budget, each missing seed also keeps the money of a certain node: the cheapest of its group
-that are enough. A pick of the group frees the money of its own node, if it is one of these, else the largest amount
-kept for the group, so that the nodes whose money is still kept can always be had.
+`docs/oracle.md` has the proofs, and what minima keep back: ``need`` is what is missing in each group, ``free`` the
+places left beside these, and `SeedProblem.reserve` the money.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_count, check_number, check_share, shown
+from tensorucb.checks import check_count, check_instance, check_number, check_share, shown
 from tensorucb.choices import Model
 from tensorucb.errors import InputError, ShapeError, UnknownIdError, argument
 from tensorucb.graph import Graph
@@ -97,25 +95,14 @@ class Constraints:
 
 
 def spendable(budget: float) -> float:
-    """The most that costs may add up to under a budget: somewhat more, so that the rounding of sums decides nothing.
-
-    Examples
-    --------
-    >>> 0.1 + 0.1 + 0.1 <= 0.3, 0.1 + 0.1 + 0.1 <= spendable(0.3)
-    (False, True)
-    """
+    """The most that costs may add up to under a budget: somewhat more, so that the rounding of sums decides nothing."""
     return budget * (1.0 + _ROUNDING)
 
 
 def check_constraints(constraints: object) -> Constraints:
     """The constraints of a call; None are none."""
-    if constraints is None:
-        return Constraints()
-    if isinstance(constraints, Constraints):
-        return constraints
-    raise InputError(
-        f"must be a tensorucb.Constraints or None; got {type(constraints).__name__}.", argument="constraints"
-    )
+    wanted = "a tensorucb.Constraints or None"
+    return Constraints() if constraints is None else check_instance("constraints", constraints, Constraints, wanted)
 
 
 @dataclass(frozen=True)
@@ -211,7 +198,7 @@ class SeedProblem:
         return replace(self, picks=int(self.need.sum()))
 
     def reserve(self, nodes: I64) -> tuple[I64, I64, F64, F64]:
-        """The cheapest nodes that fill all needs, as `greedy._kernels` takes them; nothing without a budget."""
+        """The cheapest nodes that fill all needs, as `_greedy_kernels` takes them; nothing without a budget."""
         spare = np.zeros(self.room.size)
         entry = np.full(nodes.size, -1, dtype=np.int64)
         if self.costs is None or self.groups is None or not self.need.any():
@@ -261,7 +248,7 @@ class SeedProblem:
         return [0.0] + [least * _DENSITY_STEP**i for i in range(steps + 1)]
 
     def direct_worth(self) -> F64:
-        """What direct gains count for each node before there are seeds; the rows are explained in `greedy._kernels`."""
+        """What direct gains count for each node before there are seeds; the rows are explained in `_greedy_kernels`."""
         given = self.values if self.worth is None else self.worth
         worth = np.ones(self.n) if given is None else given
         if self.redundancy == 0.0:
@@ -349,15 +336,7 @@ def _allowed(graph: Graph, constraints: Constraints, forced: I64) -> NDArray[np.
 def make_problem(
     graph: Graph, k: int | None, constraints: Constraints, values: ArrayLike | None = None, redundancy: float = 0.0
 ) -> SeedProblem:
-    """A checked problem from constraints whose users are rows; an error where nothing is admissible.
-
-    Examples
-    --------
-    >>> graph = Graph.from_edges([0, 0, 1], [1, 2, 2])
-    >>> problem = make_problem(graph, 2, Constraints(exclude=np.array([2]), must_include=np.array([1])))
-    >>> problem.allowed.tolist(), problem.forced.tolist(), problem.picks, problem.rule
-    ([1, 0, 0], [1], 1, '1 - 1/e')
-    """
+    """A checked problem from constraints whose users are rows; an error where nothing is admissible."""
     costs = constraints.costs
     budget = constraints.budget
     groups = constraints.groups

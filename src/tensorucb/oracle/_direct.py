@@ -14,13 +14,10 @@ import numpy as np
 from tensorucb.arrays import F64, I64
 from tensorucb.graph import Graph
 from tensorucb.oracle._constraints import SeedProblem
+from tensorucb.oracle._greedy import DirectTask, Rule, Run, greedy, rules
+from tensorucb.oracle._greedy_kernels import ROUNDING
 from tensorucb.oracle._kernels import reach_value
 from tensorucb.oracle._result import Selection
-from tensorucb.oracle.greedy import DirectTask, greedy, rules
-from tensorucb.oracle.greedy._greedy import Rule, Run
-from tensorucb.oracle.greedy._kernels import ROUNDING
-from tensorucb.oracle.rr._kernels import count_invalid
-from tensorucb.oracle.rr._sampler import bad_probability
 
 
 def complete(graph: Graph, p: F64, problem: SeedProblem, rows: I64) -> I64:
@@ -94,8 +91,6 @@ def best_alternatives(graph: Graph, p: F64, problem: SeedProblem, choices: I64) 
 
 def direct(graph: Graph, p: F64, problem: SeedProblem) -> Selection:
     """Choose seeds for the direct objective; of equal ones that with the larger out-degree, then the lower row."""
-    if count_invalid(p, 0, graph.n_edges):
-        raise bad_probability(graph, p)
     task = DirectTask(graph, p, problem, problem.forced)
     ways = rules(problem, task.nodes, task.gains)
     runs = [_run(task, problem, rule) for rule in ways]

@@ -1,13 +1,12 @@
 """OPIM-C with sentinels: stop as soon as a certificate, measured on the run, reaches the wanted ratio.
 
-Two independent collections of RR sets: on the first the seeds are chosen and the upper bound of the best
-admissible set is taken, on the second the chosen seeds' lower bound.
-
-`docs/oracle.md` has the proofs. In short: the first collection is looked at only when its size is on a fixed grid, and
-grows until a certificate is to be expected and the noise of the choice is at most ``1 / quality`` of what it covers
-(9/14 of the quality is enough where *rivals*, the seeds of the largest direct gain, cover nearly as much). The second
-is drawn for each attempt and not stored. *Sentinels* are seeds chosen beforehand, at which walks stop (HIST, Guo et
-al., SIGMOD 2020); the certificate is valid for any. Candidates that samples do not tell apart go by direct gain.
+`docs/oracle.md` has the proofs. In short: on a first collection of RR sets the seeds are chosen and the upper bound of
+the best admissible set is taken, on a second one, independent of it, the chosen seeds' lower bound. The first is looked
+at only when its size is on a fixed grid, and grows until a certificate is to be expected and the noise of the choice is
+at most ``1 / quality`` of what it covers (9/14 of the quality is enough where *rivals*, the seeds of the largest direct
+gain, cover nearly as much). The second is drawn for each attempt and not stored. *Sentinels* are seeds chosen
+beforehand, at which walks stop (HIST, Guo et al., SIGMOD 2020); the certificate is valid for any. Candidates that
+samples do not tell apart go by direct gain.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._direct import complete, least_worth
+from tensorucb.oracle._greedy import Cover, greedy_cover
 from tensorucb.oracle._kernels import sets_for_lower, share_lower, share_upper
 from tensorucb.oracle._sampling import Plan
-from tensorucb.oracle.greedy import Cover, greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
 
 _FIRST = 16

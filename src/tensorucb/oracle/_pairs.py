@@ -40,13 +40,13 @@ from tensorucb.oracle._constraints import (
     make_problem,
     spendable,
 )
-from tensorucb.oracle._direct import best_alternatives, direct
+from tensorucb.oracle._direct import best_alternatives
 from tensorucb.oracle._kernels import source_edges
 from tensorucb.oracle._result import PairSelection
 from tensorucb.oracle._sampling import Sampling, check_sampling
-from tensorucb.oracle._select import cascade, new_sampler
-from tensorucb.rng import RngLike, as_generator, stream_key
-from tensorucb.work import Engine, check_engine
+from tensorucb.oracle._select import SeedOracle, solve
+from tensorucb.rng import RngLike
+from tensorucb.work import Engine
 
 
 def select_pairs(
@@ -134,12 +134,8 @@ def select_pairs(
     in_play[users.forced] = True
     virtual = _make_virtual(graph, p, np.flatnonzero(in_play), passed, counted)
     problem = _pair_problem(virtual, users, prices, rules.budget, counted)
-    where = check_engine(engine)
-    if goal == "direct":
-        nodes = direct(virtual.graph, virtual.p, problem)
-    else:
-        key = stream_key(as_generator(rng))
-        nodes = cascade(new_sampler(virtual.graph, threads, where), virtual.p, problem, how.plan(graph.n_nodes), key)
+    oracle = SeedOracle(virtual.graph, objective=objective, sampling=how, rng=rng, threads=threads, engine=engine)
+    nodes = solve(oracle, virtual.p, problem, users=graph.n_nodes)
     position, strategies = np.divmod(nodes.rows - virtual.first, virtual.strategies)
     rows = virtual.users[position]
     cost = None if problem.costs is None else float(problem.costs[nodes.rows].sum())

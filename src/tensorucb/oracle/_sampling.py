@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, get_args
 
-from tensorucb.checks import check_choice, check_number, check_share
+from tensorucb.checks import check_choice, check_instance, check_number, check_share
 from tensorucb.choices import Algorithm
 from tensorucb.errors import InputError
 
@@ -77,8 +77,5 @@ class Sampling:
 
 def check_sampling(sampling: object) -> Sampling:
     """The sampling of a call; None is the default."""
-    if sampling is None:
-        return Sampling()
-    if isinstance(sampling, Sampling):
-        return sampling
-    raise InputError(f"must be a tensorucb.Sampling or None; got {type(sampling).__name__}.", argument="sampling")
+    wanted = "a tensorucb.Sampling or None"
+    return Sampling() if sampling is None else check_instance("sampling", sampling, Sampling, wanted)

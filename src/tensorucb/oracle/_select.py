@@ -13,7 +13,8 @@ from tensorucb.checks import check_choice, check_rows
 from tensorucb.choices import Model, Objective
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
-from tensorucb.graph._arguments import check_graph, check_model, check_redundancy
+from tensorucb.graph._arguments import check_graph, check_model, check_probabilities, check_redundancy
+from tensorucb.memory import check_memory, selecting
 from tensorucb.oracle._constraints import Constraints, SeedProblem, check_constraints, make_problem
 from tensorucb.oracle._direct import complete, direct, worth_nothing
 from tensorucb.oracle._opim import Outcome, opim
@@ -21,7 +22,6 @@ from tensorucb.oracle._result import Selection
 from tensorucb.oracle._sampling import Plan, Sampling, check_sampling
 from tensorucb.oracle._tim import tim
 from tensorucb.oracle.rr import Sampler
-from tensorucb.oracle.rr._sampler import check_probabilities
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import thread_count
 from tensorucb.work import Engine, check_engine
@@ -50,7 +50,7 @@ def _guarantee(problem: SeedProblem, outcome: Outcome, plan: Plan, ratio: float)
     return f"the seeds reach at least ({wanted}) of the best admissible choice, {confidence}."
 
 
-def cascade(sampler: Sampler, p: F64, problem: SeedProblem, plan: Plan, key: np.uint64) -> Selection:
+def _cascade(sampler: Sampler, p: F64, problem: SeedProblem, plan: Plan, key: np.uint64) -> Selection:
     """Choose seeds for the cascade objective."""
     # TIM+ counts sets as its paper does: of any root.
     sampler.load(p, problem.values, problem.redundancy, plan.algorithm == "opim", problem.model)
@@ -76,19 +76,6 @@ def cascade(sampler: Sampler, p: F64, problem: SeedProblem, plan: Plan, key: np.
         outcome.gains,
         _guarantee(problem, outcome, plan, ratio) + problem.price_of_minima(outcome.lower, outcome.upper),
     )
-
-
-def check_goal(objective: str, model: str) -> None:
-    """Refuse a direct objective of linear thresholds."""
-    check_choice("model", model, get_args(Model))
-    if objective == "direct" and model == "lt":
-        raise InputError("model='lt' is for objective='cascade'; the direct objective has independent edges.")
-
-
-def new_sampler(graph: Graph, threads: int | None, engine: Engine | None) -> Sampler:
-    """What draws RR sets of this graph, here or where the engine says."""
-    workers = thread_count(threads)
-    return Sampler(graph, workers) if engine is None else engine.sampler(graph, workers)
 
 
 def select_seeds(
@@ -158,19 +145,19 @@ def select_seeds(
     >>> pick.seeds.tolist(), pick.spread
     (['hub'], 4.0)
     """
-    check_graph(graph)
-    goal = check_choice("objective", objective, get_args(Objective))
-    rules = check_constraints(constraints)
-    how = check_sampling(sampling)
+    oracle = SeedOracle(
+        graph,
+        objective=objective,
+        redundancy=redundancy,
+        model=model,
+        sampling=sampling,
+        rng=rng,
+        threads=threads,
+        engine=engine,
+    )
+    rules = check_constraints(constraints).by_row(graph)
     p = check_probabilities(graph, probabilities)
-    problem = make_problem(graph, k, rules.by_row(graph), values, redundancy)
-    where = check_engine(engine)
-    check_goal(goal, model)
-    if goal == "direct":
-        return direct(graph, p, problem)
-    problem = replace(problem, redundancy=check_model(graph, p, redundancy, model), model=model)
-    key = stream_key(as_generator(rng))
-    return cascade(new_sampler(graph, threads, where), p, problem, how.plan(graph.n_nodes), key)
+    return solve(oracle, p, make_problem(graph, k, rules, values, oracle.redundancy))
 
 
 class SeedOracle:
@@ -212,13 +199,13 @@ class SeedOracle:
         threads: int | None = None,
         engine: Engine | None = None,
     ) -> None:
-        check_graph(graph)
-        self.graph = graph
+        self.graph = check_graph(graph)
         self.objective = check_choice("objective", objective, get_args(Objective))
         self.candidates = _checked_rows(graph, "candidates", candidates)
         self.redundancy = check_redundancy(redundancy, model)
         self.model = model
-        check_goal(objective, model)
+        if objective == "direct" and model == "lt":
+            raise InputError("model='lt' is for objective='cascade'; the direct objective has independent edges.")
         self.sampling = check_sampling(sampling)
         self._threads = thread_count(threads)
         self._engine = check_engine(engine)
@@ -254,18 +241,35 @@ class SeedOracle:
         forced = _checked_rows(self.graph, "must_include", must_include)
         own = self.redundancy if redundancy is None else redundancy
         rules = Constraints(candidates=allowed, must_include=forced)
-        problem = make_problem(self.graph, k, rules, redundancy=own)
         key = stream_key(self._rng)
-        if self.objective == "direct":
-            return direct(self.graph, p, problem)
-        problem = replace(problem, redundancy=check_model(self.graph, p, own, self.model), model=self.model)
-        try:
-            sampler = self._idle_samplers.pop()
-        except IndexError:
-            sampler = new_sampler(self.graph, self._threads, self._engine)
-        selection = cascade(sampler, p, problem, self.sampling.plan(self.graph.n_nodes), key)
-        self._idle_samplers.append(sampler)
-        return selection
+        return solve(self, p, make_problem(self.graph, k, rules, redundancy=own), key)
+
+
+def solve(
+    oracle: SeedOracle, p: F64, problem: SeedProblem, key: np.uint64 | None = None, users: int | None = None
+) -> Selection:
+    """The seeds of a checked problem; without ``key`` the samples get the oracle's next one.
+
+    ``users`` is for how many the default failure probability is: all nodes, unless some of them stand for pairs.
+    """
+    graph = oracle.graph
+    check_memory(f"choosing seeds in a network of {graph.n_edges:,} edges", selecting(graph.n_nodes, graph.n_edges))
+    if oracle.objective == "direct":
+        return direct(graph, p, problem)
+    redundancy = check_model(graph, p, problem.redundancy, oracle.model)
+    problem = replace(problem, redundancy=redundancy, model=oracle.model)
+    if key is None:
+        key = stream_key(oracle._rng)
+    try:
+        sampler = oracle._idle_samplers.pop()
+    except IndexError:
+        engine = oracle._engine
+        threads = oracle._threads
+        sampler = Sampler(graph, threads) if engine is None else engine.sampler(graph, threads)
+    plan = oracle.sampling.plan(graph.n_nodes if users is None else users)
+    selection = _cascade(sampler, p, problem, plan, key)
+    oracle._idle_samplers.append(sampler)
+    return selection
 
 
 def _checked_rows(graph: Graph, name: str, rows: ArrayLike | None) -> I64 | None:

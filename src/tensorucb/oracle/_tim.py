@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from tensorucb.errors import InputError
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._direct import complete, least_worth
+from tensorucb.oracle._greedy import greedy_cover
 from tensorucb.oracle._kernels import share_lower, share_upper
 from tensorucb.oracle._opim import Outcome, sampled_gains
 from tensorucb.oracle._sampling import Plan
-from tensorucb.oracle.greedy import greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
 
 _HALVINGS = 20
@@ -32,7 +32,8 @@ def tim(sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uin
         raise InputError("algorithm 'tim' takes neither quotas or minima nor a budget; use 'opim'.")
     epsilon = plan.epsilon
     confidence = math.log(3.0 / plan.delta)
-    collection = _forced_only(sampler, problem, plan, keys[0])
+    sampler.mark(problem.forced)
+    collection = sampler.collect(keys[0], plan.limit)
     share = _mean_share(collection, problem, confidence)
     used = collection.sets
     level = confidence / math.log(max(3, problem.n))
@@ -67,17 +68,12 @@ def _mean_share(collection: Collection, problem: SeedProblem, confidence: float)
     return least
 
 
-def _forced_only(sampler: Sampler, problem: SeedProblem, plan: Plan, key: np.uint64) -> Collection:
-    """An empty collection whose walks stop at the forced seeds."""
-    sampler.mark(problem.forced)
-    return sampler.collect(key, plan.limit)
-
-
 def _finish(
     sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uint64], sets: float, used: int
 ) -> Outcome:
     """Greedy on ``sets`` fresh sets, or on the largest half, quarter … of them that memory admits; its certificate."""
-    collection = _forced_only(sampler, problem, plan, keys[0])
+    sampler.mark(problem.forced)
+    collection = sampler.collect(keys[0], plan.limit)
     for halving in range(_HALVINGS, -1, -1):
         if not collection.extend(math.ceil(sets * 0.5**halving)):
             break

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tensorucb.oracle.rr._sampler import Batch, Collection, Sampler
+from tensorucb.oracle.rr._sampler import NO_INDEX, Batch, Collection, Index, LocalIndex, Sampler
 
-__all__ = ["Batch", "Collection", "Sampler"]
+__all__ = ["NO_INDEX", "Batch", "Collection", "Index", "LocalIndex", "Sampler"]

@@ -52,9 +52,7 @@ _NONE = np.uint64(0)
 _SIGNS = np.uint64(0x8080808080808080)
 # (256**j) * _PLACE has j in its highest byte.
 _PLACE = np.uint64(0x0001020304050607)
-# The bit pattern of 1.0; those of larger numbers, of negative ones and of nan come after it.
-_ONE = np.uint64(0x3FF0000000000000)
-_MINUS_ZERO = np.uint64(0x8000000000000000)
+_NO_SIGN = np.uint64(0x7FFFFFFFFFFFFFFF)
 _S49 = np.uint64(49)  # leaves the exponent and three bits of the mantissa, as 20 does for 32-bit numbers
 _LEAST, _LEAST32 = np.uint64((0x3FF << 3) - 254), np.int32((0x7F << 3) - 254)
 _FREE, _IN, _MARKED, _NEXT, _OUT = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(0xFE)
@@ -98,46 +96,30 @@ def _prefetch(_, array, index):  # type: ignore[no-untyped-def]
 
 @kernel
 def scan_probabilities(targets, bits, first, last, peak):  # type: ignore[no-untyped-def]
-    """Raise the ``peak`` of each node to the largest probability into it; false at the first invalid edge."""
+    """Raise the ``peak`` of each node to the largest probability into it."""
     for e in range(first, last):
-        b = bits[e]
-        if b > _ONE:
-            if b != _MINUS_ZERO:
-                return False
-            b = _NONE
-        # Without a branch on valid data: it would be mispredicted for every third edge.
+        b = bits[e] & _NO_SIGN  # minus zero is zero
+        # Without a branch: it would be mispredicted for every third edge.
         k = b >> _S49
         c = np.uint8(k - _LEAST + np.uint64(1)) if k > _LEAST else np.uint8(b > _NONE)
         t = np.uint32(targets[e])
         peak[t] = max(peak[t], c)
-    return True
-
-
-@kernel
-def count_invalid(p, first, last):  # type: ignore[no-untyped-def]
-    """How many of the edges ``first .. last`` have no probability in [0, 1]."""
-    invalid = 0
-    for e in range(first, last):
-        invalid += 0 if p[e] >= 0.0 and p[e] <= 1.0 else 1
-    return invalid
 
 
 @kernel
 def gather_probabilities(in_offsets, in_edges, p, first, last, ordered, bits, peak):  # type: ignore[no-untyped-def]
     """The probabilities into nodes ``first .. last`` in in-edge order, 32 bits each (``bits`` their patterns).
 
-    Also ``peak`` of these nodes, and how many of as many edges are invalid. One plain loop for each: the first has
-    nothing but cache misses to wait for, so that many of them are under way at a time.
+    Also ``peak`` of these nodes. One plain loop for each: the first has nothing but cache misses to wait for, so that
+    many of them are under way at a time.
     """
-    begin, end = in_offsets[first], in_offsets[last]
-    for i in range(begin, end):
+    for i in range(in_offsets[first], in_offsets[last]):
         ordered[i] = np.float32(p[in_edges[i]])
     for v in range(first, last):
         top = np.int32(0)
         for i in range(in_offsets[v], in_offsets[v + 1]):
             top = max(top, bits[i])
         peak[v] = max(top >> 20, _LEAST32) - _LEAST32 + 1 if top > 0 else 0
-    return count_invalid(p, begin, end)
 
 
 @inlined
@@ -514,3 +496,56 @@ def count_members(members, counts, touched, seen):  # type: ignore[no-untyped-de
             seen += 1
         counts[v] += 1
     return seen
+
+
+@kernel
+def reduce_sets(members, lengths, number, offsets, reduced, row, at):  # type: ignore[no-untyped-def]
+    """Append the candidates of each set; sets without any are dropped. Returns the next row and position.
+
+    ``reduced`` has room for one more than it will hold: every member is written, only candidates are kept.
+    """
+    start = 0
+    for i in range(lengths.size):
+        before = at
+        for j in range(start, start + lengths[i]):
+            c = number[members[j]]
+            reduced[at] = c
+            at += c >= 0
+        start += lengths[i]
+        row += at > before
+        offsets[row] = at
+    return row, at
+
+
+@kernel
+def invert(offsets, reduced, rows, marginal):  # type: ignore[no-untyped-def]
+    """The sets of each candidate, in compressed rows."""
+    starts = np.zeros(marginal.size + 1, np.int64)
+    for c in range(marginal.size):
+        starts[c + 1] = starts[c] + marginal[c]
+    fill = starts[:-1].copy()
+    sets = np.empty(starts[-1], np.int32)
+    for i in range(rows):
+        for j in range(offsets[i], offsets[i + 1]):
+            c = reduced[j]
+            sets[fill[c]] = i
+            fill[c] += 1
+    return starts, sets
+
+
+@inlined
+def cover(c, index, gain):  # type: ignore[no-untyped-def]
+    """Cover the sets of candidate ``c``, and take them out of ``gain``."""
+    offsets, reduced, starts, sets, covered = index
+    for q in range(starts[c], starts[c + 1]):
+        i = sets[q]
+        if covered[i] == 0:
+            covered[i] = 1
+            for j in range(offsets[i], offsets[i + 1]):
+                gain[reduced[j]] -= 1
+
+
+@kernel
+def cover_sets(index, c, gain):  # type: ignore[no-untyped-def]
+    """Cover the sets of candidate ``c``, and take them out of ``gain``."""
+    cover(c, index, gain)

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I32, I64
-from tensorucb.checks import check_array
 from tensorucb.choices import Model
-from tensorucb.errors import InputError
 from tensorucb.graph import Graph
-from tensorucb.memory import check_memory, selecting
 from tensorucb.oracle.rr._kernels import (
     count_members,
+    cover_sets,
     gather_probabilities,
     guide_entries,
+    invert,
     live_entries,
     mark_nodes,
     peak_tables,
+    reduce_sets,
     sample_sets,
     scan_probabilities,
     unmark_nodes,
 )
 from tensorucb.threads import map_chunks
-
-if TYPE_CHECKING:
-    from tensorucb.oracle.greedy._greedy import Index
 
 _NO_VALUES = np.empty(0, dtype=np.float64)
 _NO_EDGES = np.empty(0, dtype=np.int64)
@@ -57,26 +54,6 @@ class Batch:
     stored: int = 0
     done: int = 0
     work: int = 0
-
-
-def check_probabilities(graph: Graph, probabilities: object) -> F64:
-    """Probabilities as a contiguous float64 array of the graph's length; their range is checked while scanning."""
-    hint = "One number per edge, in the graph's edge order (graph.sources, graph.targets)."
-    check_memory(f"choosing seeds in a network of {graph.n_edges:,} edges", selecting(graph.n_nodes, graph.n_edges))
-    p = check_array("probabilities", probabilities, (graph.n_edges,), hint=hint, ranged=False).view()
-    p.flags.writeable = False  # one array type, one compiled kernel
-    return p
-
-
-def bad_probability(graph: Graph, p: F64) -> InputError:
-    """The error that names the first edge whose probability is not in [0, 1]."""
-    edge = int(np.flatnonzero(~((p >= 0.0) & (p <= 1.0)))[0])
-    source = graph.ids[graph.sources[edge]]
-    target = graph.ids[graph.targets[edge]]
-    return InputError(
-        f"must be in [0, 1]; edge {edge} ({source} -> {target}) has {float(p[edge])}. Clip or drop such values.",
-        argument="probabilities",
-    )
 
 
 class Sampler:
@@ -132,44 +109,45 @@ class Sampler:
         if redundancy > 0.0 and self._chance.shape[0] == 1:
             self._chance = np.empty((2, graph.n_nodes), dtype=np.float64)
         self.probabilities = p
-        if not (self._gather(p) if graph.n_edges <= _GATHERED else self._scan(p)):
-            raise bad_probability(graph, p)
+        if graph.n_edges <= _GATHERED:
+            self._gather(p)
+        else:
+            self._scan(p)
         self._cumulative, self.own, lively = root_entries(graph, self._ordered, values, redundancy, self._stacked, live)
         self._in_targets = graph.targets[graph.in_edges] if lively else _NO_ROWS
         self._guide = np.empty(self._cumulative.size, dtype=np.int32)
         guide_entries(self._cumulative, self._guide)
         self.total = float(self._cumulative[-1]) if self._cumulative.size else float(graph.n_nodes)
 
-    def _gather(self, p: F64) -> bool:
-        """Copy the probabilities into in-edge order; false if one is invalid."""
+    def _gather(self, p: F64) -> None:
+        """Copy the probabilities into in-edge order."""
         graph = self.graph
         ordered = self._ordered
         peak = self._peaks[0]
         bits = ordered.view(np.int32)
 
-        def gather(first: int, last: int) -> int:
-            return int(gather_probabilities(graph.in_offsets, graph.in_edges, p, first, last, ordered, bits, peak))
+        def gather(first: int, last: int) -> None:
+            gather_probabilities(graph.in_offsets, graph.in_edges, p, first, last, ordered, bits, peak)
 
         self._p = ordered
         self._order = _NO_EDGES
         chunks = max(1, min(self.threads, graph.n_edges // _CHUNK_EDGES))
-        return not any(map_chunks(gather, _bounds(graph.n_nodes, chunks), self.threads))
+        map_chunks(gather, _bounds(graph.n_nodes, chunks), self.threads)
 
-    def _scan(self, p: F64) -> bool:
-        """Note the largest probability into each node; false if one is invalid."""
+    def _scan(self, p: F64) -> None:
+        """Note the largest probability into each node."""
         graph = self.graph
         self._peaks.fill(0)
         free = list(self._peaks)
         bits = p.view(np.uint64)
 
-        def scan(first: int, last: int) -> bool:
-            return bool(scan_probabilities(graph.targets, bits, first, last, free.pop()))
+        def scan(first: int, last: int) -> None:
+            scan_probabilities(graph.targets, bits, first, last, free.pop())
 
         self._p = p
         self._order = graph.in_edges
-        valid = all(map_chunks(scan, _bounds(graph.n_edges, self.threads), self.threads))
+        map_chunks(scan, _bounds(graph.n_edges, self.threads), self.threads)
         self._peaks[0] = self._peaks.max(axis=0)
-        return valid
 
     def mark(self, rows: I64) -> None:
         """Let walks stop at these nodes; ``hits[i]`` of a batch then counts the stops at ``rows[i]``."""
@@ -317,8 +295,6 @@ class Collection:
 
     def index(self, nodes: I64, counts: I64) -> Index:
         """The sets of these candidates, which are numbered in the sampler's ``numbers`` and in so many sets each."""
-        from tensorucb.oracle.greedy import LocalIndex  # the greedy choice builds on this room
-
         return LocalIndex(self.members, self.lengths, self.sampler.numbers, counts)
 
     def mean_cover(self, odds: F64, picks: int) -> float:
@@ -340,3 +316,42 @@ class Collection:
     def base(self) -> int:
         """Sets that a marked node covers."""
         return int(self.hits.sum())
+
+
+class Index(Protocol):
+    """`LocalIndex`, wherever the sets are."""
+
+    remote: bool
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The index as kernels take it, with no set covered; empty where sets are elsewhere."""
+
+    def take(self, candidate: int, gains: F64) -> None:
+        """Cover the sets of one candidate, and take them out of ``gains``."""
+
+
+NO_INDEX = tuple(np.empty(0, dtype=kind) for kind in (np.int64, np.int32, np.int64, np.int32, np.uint8))
+
+
+class LocalIndex:
+    """Which sets hold which candidates, in this process; ``number[v]`` is the candidate of node ``v``, or -1."""
+
+    remote = False
+
+    def __init__(self, members: list[I32], lengths: list[I32], number: I32, counts: I64) -> None:
+        reduced = np.empty(int(counts.sum()) + 1, dtype=np.int32)
+        offsets = np.zeros(sum(x.size for x in lengths) + 1, dtype=np.int64)
+        row = at = 0
+        for part, sizes in zip(members, lengths, strict=True):
+            row, at = reduce_sets(part, sizes, number, offsets, reduced, row, at)
+        self._index = (offsets, reduced, *invert(offsets, reduced, row, counts))
+        self._covered = np.zeros(row, dtype=np.uint8)
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The index as kernels take it, with no set covered."""
+        self._covered.fill(0)
+        return (*self._index, self._covered)
+
+    def take(self, candidate: int, gains: F64) -> None:
+        """Cover the sets of one candidate, and take them out of ``gains``."""
+        cover_sets((*self._index, self._covered), candidate, gains)

@@ -34,6 +34,7 @@ import math
 import numpy as np
 
 from tensorucb._kernels import inlined, kernel
+from tensorucb.oracle.rr._kernels import cover
 
 NOISE = 16
 ROUNDING = 1e-12  # direct gains that differ by less are equal
@@ -71,41 +72,6 @@ def frequent_nodes(touched, counts, allowed, wanted, number):  # type: ignore[no
 
 
 @kernel
-def reduce_sets(members, lengths, number, offsets, reduced, row, at):  # type: ignore[no-untyped-def]
-    """Append the candidates of each set; sets without any are dropped. Returns the next row and position.
-
-    ``reduced`` has room for one more than it will hold: every member is written, only candidates are kept.
-    """
-    start = 0
-    for i in range(lengths.size):
-        before = at
-        for j in range(start, start + lengths[i]):
-            c = number[members[j]]
-            reduced[at] = c
-            at += c >= 0
-        start += lengths[i]
-        row += at > before
-        offsets[row] = at
-    return row, at
-
-
-@kernel
-def invert(offsets, reduced, rows, marginal):  # type: ignore[no-untyped-def]
-    """The sets of each candidate, in compressed rows."""
-    starts = np.zeros(marginal.size + 1, np.int64)
-    for c in range(marginal.size):
-        starts[c + 1] = starts[c] + marginal[c]
-    fill = starts[:-1].copy()
-    sets = np.empty(starts[-1], np.int32)
-    for i in range(rows):
-        for j in range(offsets[i], offsets[i + 1]):
-            c = reduced[j]
-            sets[fill[c]] = i
-            fill[c] += 1
-    return starts, sets
-
-
-@kernel
 def top_sum(values, floor, k, heap):  # type: ignore[no-untyped-def]
     """Sum of the ``k`` largest of ``values`` and of as many copies of ``floor`` as wanted."""
     for i in range(k):
@@ -129,17 +95,6 @@ def top_sum(values, floor, k, heap):  # type: ignore[no-untyped-def]
     for i in range(k):
         total += heap[i]
     return total
-
-
-@inlined
-def _cover(c, index, gain):  # type: ignore[no-untyped-def]
-    offsets, reduced, starts, sets, covered = index
-    for q in range(starts[c], starts[c + 1]):
-        i = sets[q]
-        if covered[i] == 0:
-            covered[i] = 1
-            for j in range(offsets[i], offsets[i + 1]):
-                gain[reduced[j]] -= 1
 
 
 @inlined
@@ -191,12 +146,6 @@ def direct_take(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-d
         for e in range(out_offsets[i], out_offsets[i + 1]):
             worth[2, targets[e]] = max(worth[2, targets[e]], p[e])
         worth[2, i] = 1.0
-
-
-@kernel
-def cover_sets(index, c, gain):  # type: ignore[no-untyped-def]
-    """Cover the sets of candidate ``c``, and take them out of ``gain``."""
-    _cover(c, index, gain)
 
 
 @inlined
@@ -398,4 +347,4 @@ def advance(candidates, places, purse, reserve, rule, floor, network, worth, ind
         if remote:
             return c
         if not lazy:
-            _cover(c, index, gain)
+            cover(c, index, gain)
