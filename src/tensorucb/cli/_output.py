@@ -56,8 +56,9 @@ def _cell(value: object) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """``1 row``, ``2,000 rows``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    """``1 row``, ``2,000 rows``, ``3 strategies``."""
+    several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{number:,} {what if number == 1 else several}"
 
 
 def say_what_was_read(report: Any) -> None:
@@ -108,6 +109,11 @@ def ask(question: str) -> str:
     return sys.stdin.readline().strip()
 
 
+def confirmed(question: str) -> bool:
+    """Whether the person at the terminal says yes."""
+    return ask(f"{question} [y/N]:").lower() in ("y", "yes")
+
+
 def on_terminal(stream: TextIO | None) -> bool:
     """Whether a person looks at ``stream`` through a terminal that can move its cursor."""
     try:
@@ -150,6 +156,15 @@ def emit_record(record: Any, **more: Any) -> None:
     from tensorucb.campaign._documents import to_json
 
     emit_json({**to_json(record), **to_json(more)})
+
+
+def answer(json: bool, document: Any, *lines: str) -> None:
+    """The answer of a command: the document with --json, else its lines."""
+    if json:
+        emit_json(document)
+        return
+    for line in lines:
+        say(line)
 
 
 # -- tables --

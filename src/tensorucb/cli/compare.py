@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from typer import BadParameter, Option
 
@@ -30,73 +30,59 @@ def compare(
     data: research.Data = None,
     synthetic: research.SyntheticNetwork = None,
     scale: research.Scale = research.Generator.scale,
-    product_effect: Annotated[
-        float,
-        Option(
-            min=0.0,
-            help="How much the product matters in the generated network; at 0 it does not.",
-            callback=opt.finite,
-        ),
-    ] = research.Generator.product_effect,
-    strategies: Annotated[
-        int,
-        Option(
-            min=0,
-            max=1000,
-            help="Number of strategies (channels, offers …) of the generated network; one is chosen for each seed.",
-        ),
-    ] = research.Generator.strategies,
-    strategy_effect: Annotated[
-        float,
-        Option(
-            min=0.0,
-            max=20.0,
-            help="How much the strategy matters, in logits; at 0 the choice does not matter.",
-            callback=opt.finite,
-        ),
-    ] = research.Generator.strategy_effect,
-    networks: Annotated[
-        int,
-        Option(
-            min=1,
-            help="Number of generated networks on which the runs take turns; with more than one, settings are tuned on "
-            "yet another network, and intervals are over networks.",
-        ),
-    ] = 1,
+    product_effect: float = Option(
+        research.Generator.product_effect,
+        min=0.0,
+        help="How much the product matters in the generated network; at 0 it does not.",
+        callback=opt.finite,
+    ),
+    strategies: int = Option(
+        research.Generator.strategies,
+        min=0,
+        max=1000,
+        help="Number of strategies (channels, offers …) of the generated network; one is chosen for each seed.",
+    ),
+    strategy_effect: float = Option(
+        research.Generator.strategy_effect,
+        min=0.0,
+        max=20.0,
+        help="How much the strategy matters, in logits; at 0 the choice does not matter.",
+        callback=opt.finite,
+    ),
+    networks: int = Option(
+        1,
+        min=1,
+        help="Number of generated networks on which the runs take turns; with more than one, settings are tuned on "
+        "yet another network, and intervals are over networks.",
+    ),
     policy: research.PolicyNames = None,
     min_actions: research.MinActions = 0,
-    truth_prior: Annotated[
-        str | None,
-        Option(
-            metavar="A,B",
-            help="Beta prior of the truth that is fitted to the log: A − 1 extra successes and B − 1 failures of each "
-            "edge and topic.",
-            show_default="1.1,3",
-        ),
-    ] = None,
-    cold_start: Annotated[
-        bool, Option("--cold-start", help="Let half of the users and products arrive in mid-campaign instead.")
-    ] = False,
-    replay: Annotated[
-        bool,
-        Option(
-            "--replay",
-            help="Let the log itself answer: a follower of a seed responds if it acted on the round's item. Counts "
-            "distinct responders; no truth is fitted.",
-        ),
-    ] = False,
+    truth_prior: str | None = Option(
+        None,
+        metavar="A,B",
+        help="Beta prior of the truth that is fitted to the log: A − 1 extra successes and B − 1 failures of each "
+        "edge and topic.",
+        show_default="1.1,3",
+    ),
+    cold_start: bool = Option(
+        False, "--cold-start", help="Let half of the users and products arrive in mid-campaign instead."
+    ),
+    replay: bool = Option(
+        False,
+        "--replay",
+        help="Let the log itself answer: a follower of a seed responds if it acted on the round's item. Counts "
+        "distinct responders; no truth is fitted.",
+    ),
     objective: research.RoundObjective = "direct",
     feedback: research.RoundFeedback = "one_hop",
     k: opt.SeedsPerRound = 10,
     runs: opt.Runs = 10,
     rounds: opt.Rounds = 200,
-    validation_rounds: Annotated[
-        int,
-        Option(
-            help="Rounds on which the baselines are tuned; 0: they play with their defaults.",
-            callback=opt.between(0, 1_000_000_000),
-        ),
-    ] = 50,
+    validation_rounds: int = Option(
+        50,
+        help="Rounds on which the baselines are tuned; 0: they play with their defaults.",
+        callback=opt.between(0, 1_000_000_000),
+    ),
     seed: opt.Seed = 0,
     jobs: opt.Jobs = 1,
     engine: opt.EngineName = "local",

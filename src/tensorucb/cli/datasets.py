@@ -69,9 +69,9 @@ def list_datasets(as_json: opt.Json = False) -> None:
 
 @datasets.command("describe")
 def describe_dataset(
-    directory: Annotated[Path, Argument(help="The directory with the files.", metavar="DIR")],
+    directory: Path = Argument(..., help="The directory with the files.", metavar="DIR"),
     min_actions: MinActions = 0,
-    strict: Annotated[bool, Option("--strict", help="Fail at the first malformed row.")] = False,
+    strict: bool = Option(False, "--strict", help="Fail at the first malformed row."),
     as_json: opt.Json = False,
 ) -> None:
     """Read a data set, say what was left out and why, and print its figures (the paper's Table 2)."""
@@ -94,16 +94,14 @@ def describe_dataset(
 def make_dataset(
     name: Annotated[str, Argument(help="digg_like, flixster_like, sandbox or shop.", metavar="NAME")],
     out: opt.OutDirectory,
-    scale: Annotated[float, Option("--scale", help="Factor on all sizes.", callback=opt.finite)] = 1.0,
+    scale: float = Option(1.0, "--scale", help="Factor on all sizes.", callback=opt.finite),
     seed: opt.Seed = 0,
-    csv: Annotated[bool, Option("--csv", help="Write CSV instead of Parquet.")] = False,
-    dirty: Annotated[
-        bool,
-        Option(
-            "--dirty",
-            help="Write a shop as its systems export it: renamed columns, semicolons, €12.99, wrong rows, consent.",
-        ),
-    ] = False,
+    csv: bool = Option(False, "--csv", help="Write CSV instead of Parquet."),
+    dirty: bool = Option(
+        False,
+        "--dirty",
+        help="Write a shop as its systems export it: renamed columns, semicolons, €12.99, wrong rows, consent.",
+    ),
     as_json: opt.Json = False,
 ) -> None:
     """Generate a network with an action log and write it in the plain form.

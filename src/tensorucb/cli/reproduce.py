@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from typer import Argument, BadParameter, Option
 
@@ -22,47 +22,39 @@ Target = Literal["table-network", "fig-degrees", "fig-regret", "fig-rank", "fig-
 
 
 def reproduce(
-    target: Annotated[Target, Argument(help="Table or figure, or all of them.")],
+    target: Target = Argument(..., help="Table or figure, or all of them."),
     data: research.Data = None,
     synthetic: research.SyntheticNetwork = None,
     scale: research.Scale = research.Generator.scale,
-    features: Annotated[
-        research.Features,
-        Option(
-            help="What policies know of users. paper: the eigenmap of the network and nothing else, baselines as "
-            "published and tuned, and the paper's oracle. ours: their past as well, everybody tuned."
-        ),
-    ] = "paper",
+    features: research.Features = Option(
+        "paper",
+        help="What policies know of users. paper: the eigenmap of the network and nothing else, baselines as "
+        "published and tuned, and the paper's oracle. ours: their past as well, everybody tuned.",
+    ),
     policy: research.PolicyNames = None,
     min_actions: research.MinActions = 0,
-    products: Annotated[
-        int | None, Option(help="Sample that many products of the data set.", show_default="all", callback=opt.counted)
-    ] = None,
+    products: int | None = Option(
+        None, help="Sample that many products of the data set.", show_default="all", callback=opt.counted
+    ),
     window: research.ActivationWindow = None,
     objective: research.RoundObjective = "direct",
     feedback: research.RoundFeedback = "one_hop",
-    oracle: Annotated[
-        Literal["tim", "opim"] | None,
-        Option(
-            help="What maximises whole cascades: TIM+, the paper's oracle, or OPIM-C, with the same guarantee from far "
-            "fewer samples.",
-            show_default="tim for --features paper, else opim",
-        ),
-    ] = None,
+    oracle: Literal["tim", "opim"] | None = Option(
+        None,
+        help="What maximises whole cascades: TIM+, the paper's oracle, or OPIM-C, with the same guarantee from far "
+        "fewer samples.",
+        show_default="tim for --features paper, else opim",
+    ),
     k: opt.SeedsPerRound = 10,
     runs: opt.QuickRuns = None,
-    rounds: Annotated[
-        int | None, Option(help="Rounds per run.", show_default="100, quick: 15", callback=opt.counted)
-    ] = None,
+    rounds: int | None = Option(None, help="Rounds per run.", show_default="100, quick: 15", callback=opt.counted),
     seed: opt.Seed = 0,
     jobs: opt.Jobs = 1,
     engine: opt.EngineName = "local",
     address: opt.Address = None,
-    settings: Annotated[
-        Path | None, Option(help="TOML file with hyper-parameters or grids, one table per policy.")
-    ] = None,
+    settings: Path | None = Option(None, help="TOML file with hyper-parameters or grids, one table per policy."),
     out: opt.Results = Path("reproduction"),
-    quick: Annotated[bool, Option("--quick", help="A rehearsal in minutes; nothing to quote.")] = False,
+    quick: bool = Option(False, "--quick", help="A rehearsal in minutes; nothing to quote."),
     csv: opt.CsvTable = None,
     latex: opt.LatexTable = None,
     json: opt.Json = False,

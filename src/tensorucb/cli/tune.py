@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 
 
 def tune(
-    data: Annotated[Path, Option(help="Directory with a network and an action log.", metavar="DIR")],
+    data: Path = Option(..., help="Directory with a network and an action log.", metavar="DIR"),
     policy: research.PolicyNames = None,
-    rounds: Annotated[int, Option(help="Validation rounds each setting is tried on.", callback=opt.counted)] = 50,
+    rounds: int = Option(50, help="Validation rounds each setting is tried on.", callback=opt.counted),
     k: opt.SeedsPerRound = 10,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = 1,
-    out: Annotated[
-        Path, Option(help="TOML file for the settings, for `reproduce --settings`.", callback=opt.writable_file)
-    ] = Path("tensorucb-settings.toml"),
+    out: Path = Option(
+        Path("tensorucb-settings.toml"),
+        help="TOML file for the settings, for `reproduce --settings`.",
+        callback=opt.writable_file,
+    ),
     csv: opt.CsvTable = None,
     latex: opt.LatexTable = None,
     json: opt.Json = False,

@@ -57,6 +57,11 @@ _INKS = {
 }
 
 
+def chart_of(rows: Sequence[Mapping[str, Any]], **properties: Any) -> Any:
+    """A chart of rows that are part of the figure."""
+    return alt.Chart(alt.Data(values=list(rows)), **properties)
+
+
 def titled(
     chart: Any,
     title: str,
