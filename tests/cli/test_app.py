@@ -87,8 +87,8 @@ def test_the_help_of_a_group_has_whole_lines(capsys):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["ask", "spring", "-k", "ten"], "'--k' / '-k': Input should be a valid integer"),
-        (["select", "edges.csv", "--uniform", "2"], "'--uniform': Input should be less than or equal to 1"),
+        (["ask", "spring", "-k", "ten"], "'--k' / '-k': it must be a whole number."),
+        (["select", "edges.csv", "--uniform", "2"], "'--uniform': it must be less than or equal to 1"),
         (["demo", "--rounds", "0"], "'--rounds': it must be a whole number from 1 to 1,000,000,000."),
         (["reproduce", "figures"], "'target': 'figures' is not one of"),
     ],

@@ -1,9 +1,9 @@
 """How a process ends at once: by a Ctrl-C, or when its command is done.
 
-A Ctrl-C ends a command at any moment: while it imports, compiles, computes or writes. A KeyboardInterrupt would get lost
-in the compiler, which drops it or turns it into another error, so there is a signal handler of our own. There is nothing
-to clean up: files appear whole or not at all (the next writer clears what was begun), a store keeps whole transactions,
-and processes that the command has started end when nobody listens to them.
+A Ctrl-C ends a command at any moment: while it imports, compiles, computes or writes. A KeyboardInterrupt would get
+lost in the compiler, which drops it or turns it into another error, so there is a signal handler of our own. There is
+nothing to clean up: files appear whole or not at all (the next writer clears what was begun), a store keeps whole
+transactions, and processes that the command has started end when nobody listens to them.
 """
 
 from __future__ import annotations

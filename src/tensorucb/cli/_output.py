@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 _LONGEST_VALUE, _LONGEST_MESSAGE = 160, 1_000
 _PADDED = 80  # a pipe's columns are aligned up to this width; longer cells stand whole, out of line
-_NARROWEST = 9  # no text column of a terminal gets less
+_NARROWEST = 8  # a longer text column of a terminal gets no less
 _QUOTED = re.compile(r"""(?<!\w)(['"])((?:(?!\1)[^\\]|\\.)*)\1""", re.DOTALL)
 # A backslash in front of what would read as an escape is doubled, so that no two values look alike.
 _BACKSLASH = re.compile(r"\\(?=\\|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[^ -~]|\s$)")
@@ -94,6 +94,11 @@ def _write(text: str, *, err: bool = False) -> None:
     stream: TextIO | None = sys.stderr if err else sys.stdout
     if stream is not None:  # a program may be started without
         stream.write(text)
+
+
+def say_next(command: str) -> None:
+    """The command to type next, on one line for the terminal to break, so that it can be copied."""
+    _write(f"Next: {_printable(command)}\n")
 
 
 def ask(question: str) -> str:
@@ -213,7 +218,8 @@ def _print_fitted(columns: Sequence[str], cells: list[list[str]], widths: list[i
     from rich.text import Text
 
     console = terminal(sys.stdout)
-    least = sum(_NARROWEST if text else width for width, text in zip(widths, left, strict=True)) + 2 * len(widths)
+    narrowest = [min(width, _NARROWEST) if text else width for width, text in zip(widths, left, strict=True)]
+    least = sum(narrowest) + 2 * (len(widths) - 1)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for name, text in zip(columns, left, strict=True):
         justify: Any = "left" if text else "right"

@@ -5,22 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._config import CampaignFile, Config, merged
 from tensorucb.cli._options import STORAGE, typed
-from tensorucb.cli._output import answer, emit_record, say, say_report, shown
+from tensorucb.cli._output import answer, emit_record, say, say_next, say_report, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
 from tensorucb.question import METRICS, help_of
 
-if TYPE_CHECKING:
-    from tensorucb.campaign import Campaign, CampaignData
-
-_K = 10  # users of the first round that is proposed, if there are so many
 _Table = Path | None
 
 
@@ -191,7 +186,8 @@ def create(
             snapshot_every=snapshot_every,
             request_id=request_id,
         ) as campaign:
-            made, url, following = campaign.status(), campaign.store.masked_url, _next(campaign, found, storage)
+            made, url = campaign.status(), campaign.store.masked_url
+            following = opt.next_ask(storage, campaign, found.new)
     if json:
         emit_record(made, storage=url, report=found.report, next=following)
         return
@@ -199,19 +195,7 @@ def create(
     if metric == "value":
         say("It decides by what responses are worth, not by how many there are.")
     say(f"Campaign {shown(made.name)} is ready in {shown(url)}.")
-    say(f"Next: {following}")
-
-
-def _next(campaign: Campaign, found: CampaignData, storage: str) -> str:
-    """The command that asks for the first round, as a person types it."""
-    words = ["tensorucb", "ask", campaign.name]
-    product = next(iter([*found.new, *found.products]), None)
-    if product is not None:
-        words += [f"--product={product}"] if str(product).startswith("-") else ["--product", str(product)]
-    known = campaign.settings.get("ask", {})
-    words += [] if {"k", "budget"} & set(known) else ["-k", str(min(_K, campaign.graph.n_nodes))]
-    words += ["--strategies", "all"] if found.strategies and "strategies" not in known else []
-    return opt.next_command(storage, *words)
+    say_next(following)
 
 
 def _queries(given: Sequence[str] | None) -> dict[str, str] | None:

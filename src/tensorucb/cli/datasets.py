@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
-from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli._output import emit_json, print_table, say, say_next, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.cli._research import MinActions, prepared
 
@@ -63,7 +63,8 @@ def list_datasets(as_json: opt.Json = False) -> None:
         emit_json({"generated": generated, "forms": FORMS})
         return
     print_table(("Name", "Can be generated"), list(generated.items()), words=("Name", "Can be generated"))
-    say("Next: tensorucb datasets make NAME --out DIR\n")
+    say_next("tensorucb datasets make NAME --out DIR")
+    say()
     print_table(("Form", _HOLDS), list(FORMS.items()), words=("Form", _HOLDS))
 
 
@@ -128,7 +129,7 @@ def make_dataset(
     )
     for path in files:
         say(f"  {shown(path)}")
-    say(f"Next: {shlex.join(following)}")
+    say_next(shlex.join(following))
 
 
 def _make_log(name: str, out: Path, scale: float, seed: int, *, csv: bool) -> tuple[list[Path], dict[str, Any]]:

@@ -11,7 +11,7 @@ from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import STORAGE, campaign_at, one_id, typed
-from tensorucb.cli._output import answer, count, emit_record, print_table, say, shown
+from tensorucb.cli._output import answer, count, emit_record, print_table, say, say_next, shown
 from tensorucb.money import money
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def _one(storage: str, name: str, segment: str | None, json: bool) -> None:
         names = campaign.names("products")
         notices = campaign.attention()
         rounds = campaign.rounds() if json else ()
+        following = "" if progress.rounds else opt.next_ask(storage, campaign)
     if json:
         window, ask = settings["window"], settings.get("ask", {})
         emit_record(numbers, window=window, ask=ask, rounds=rounds, progress=progress, attention=notices)
@@ -107,7 +108,8 @@ def _one(storage: str, name: str, segment: str | None, json: bool) -> None:
     if people := _people_text(numbers):
         say(people)
     if not progress.rounds:
-        say(f"No rounds yet. Open one with `{opt.next_command(storage, 'tensorucb', 'ask', name)}`.")
+        say("No rounds yet.")
+        say_next(following)
         return
     _print_rounds(progress, names)
     _print_segments(progress)

@@ -15,7 +15,7 @@ from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import IDS, SPAN, STORAGE, campaign_at, finite, listed_ids, names_of_users, span, typed
-from tensorucb.cli._output import confirmed, count, emit_record, print_table, say, say_what_was_read, shown
+from tensorucb.cli._output import confirmed, count, emit_record, print_table, say, say_next, say_what_was_read, shown
 from tensorucb.errors import EarlyCloseError, FileFormatError, InputError, StateError
 from tensorucb.money import money
 from tensorucb.question import ARGUMENTS, help_of
@@ -83,8 +83,8 @@ def ask(
         _print(result, explanation, f"Round {result.id} (number {result.number})")
         # Rows of a log find the rounds of their product by themselves; without a product they need the round's number.
         place = [] if result.product is not None else [str(result.number)]
-        following = opt.next_command(storage, "tensorucb", "tell", name, *place, "FILE")
-        say(f"Next: contact them, then {following}")
+        following = opt.next_command(storage, "tell", name, *place, "FILE")
+        say_next(f"contact them, then {following}")
 
 
 def preview(**options: Any) -> None:
@@ -190,8 +190,9 @@ def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
 
 def _print(result: Ask | Preview, explanation: Any, title: str) -> None:
     rows = []
+    most = 3 if result.strategies is None else 2  # so that a line fits into a terminal
     for seed in explanation.seeds:
-        best = ", ".join(f"{shown(each.user)} {each.probability:.2f}" for each in seed.followers[:3])
+        best = ", ".join(f"{shown(each.user)} {each.probability:.2f}" for each in seed.followers[:most])
         place = f"{seed.rank} held out" if seed.status == "held_out" else f"{seed.rank}"
         gets = () if result.strategies is None else (shown(seed.strategy),)
         rows.append((place, shown(seed.user), *gets, f"{seed.gain:,.2f}", f"{seed.score:,.2f}", best))
@@ -337,4 +338,4 @@ def close(
         emit_record(ended, model=model)
         return
     say(f"Round {shown(ended.id)} is {ended.status}.")
-    say(f"Next: {opt.next_command(storage, 'tensorucb', 'status', name)}")
+    say_next(opt.next_command(storage, "status", name))

@@ -10,7 +10,7 @@ from typer import Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli import _research as research
-from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli._output import emit_json, print_table, say, say_next, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.cli._results import write_tables
 
@@ -73,7 +73,7 @@ def tune(
     say(f"Settings: {shown(out)}")
     following = ["tensorucb", "reproduce", "fig-regret", "--data", str(data), "--features", "ours"]
     following += ["--settings", str(out)]
-    say(f"Next: {shlex.join(following)}")
+    say_next(shlex.join(following))
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
