@@ -14,7 +14,7 @@ from tensorucb.experiments import Environment, Experiment, SeedReason, Tuning, d
 from tensorucb.experiments._paper import VARIED, Bound, Effort, PaperResults
 from tensorucb.experiments._results import OURS, printed_table
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
-from tensorucb.plots._theme import knows_the_truth, leaders, titled
+from tensorucb.plots._theme import chart_of, knows_the_truth, leaders, titled
 
 Charts = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -316,7 +316,7 @@ def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: s
     ]
     quiet: dict[str, Any] = {"domain": False, "ticks": False, "grid": False, "labelFontSize": 13, "labelLimit": 220}
     chart = (
-        alt.Chart(alt.Data(values=cells))
+        chart_of(cells)
         .mark_text(fontSize=13)
         .encode(
             x=alt.X("column:N", sort=list(columns[1:]), title=None, axis=alt.Axis(orient="top", labelAngle=0, **quiet)),

@@ -21,39 +21,21 @@ from tensorucb.plots._theme import theme
 
 @dataclass(frozen=True)
 class Text:
-    r"""Paragraphs, separated by empty lines.
-
-    Examples
-    --------
-    >>> Text("One paragraph.\n\nAnother one.").text.count("paragraph")
-    1
-    """
+    """Paragraphs, separated by empty lines."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Code:
-    """A command or some lines to copy.
-
-    Examples
-    --------
-    >>> Code("tensorucb demo").text
-    'tensorucb demo'
-    """
+    """A command or some lines to copy."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; columns of numbers are set right, the row ``best`` is tinted.
-
-    Examples
-    --------
-    >>> Table(["policy", "regret"], [["TensorUCB", 5.8], ["LinUCB", 7.7]], best=0).columns
-    ['policy', 'regret']
-    """
+    """A table; columns of numbers are set right, the row ``best`` is tinted."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -62,14 +44,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """An Altair chart with a caption; readers who do not see it hear the chart's ``description``, or else its title.
-
-    Examples
-    --------
-    >>> from tensorucb.plots import degree_distribution
-    >>> Figure(degree_distribution({"mine": [1, 2, 5]}), "Most users have few followers.").caption
-    'Most users have few followers.'
-    """
+    """An Altair chart with a caption; readers who do not see it hear the chart's ``description``, or else its title."""
 
     chart: Any
     caption: str = ""
@@ -81,13 +56,7 @@ Block = Text | Code | Table | Figure
 
 @dataclass(frozen=True)
 class Section:
-    """A headed part of the report.
-
-    Examples
-    --------
-    >>> Section("Summary", [Text("All went well.")]).title
-    'Summary'
-    """
+    """A headed part of the report."""
 
     title: str
     blocks: Sequence[Block]
