@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 
 from tensorucb import __version__, plots
-from tensorucb.cli._results import explained, network_table
+from tensorucb.cli._research import explained, network_table
 from tensorucb.experiments import Environment, Experiment, SeedReason, Tuning, decision_table
 from tensorucb.experiments._paper import VARIED, Bound, Effort, PaperResults
 from tensorucb.experiments._results import OURS, printed_table

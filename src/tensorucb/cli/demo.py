@@ -12,7 +12,7 @@ from tensorucb.cli import _options as opt
 from tensorucb.cli._interrupt import ending_in_order
 from tensorucb.cli._output import count, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._results import print_decisions
+from tensorucb.cli._research import print_decisions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

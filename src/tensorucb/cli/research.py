@@ -15,7 +15,7 @@ from tensorucb.cli import _options as opt
 from tensorucb.cli import _research as research
 from tensorucb.cli._output import count, emit_json, print_table, say, say_next, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._results import print_decisions, print_reproduction, write_tables
+from tensorucb.cli._research import print_decisions, print_reproduction, write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
