@@ -79,10 +79,10 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _section(content: Mapping[str, Any], name: str, title: str = "") -> dict[str, Any]:
-    found = content.get(name, {})
-    if not isinstance(found, dict):
-        raise InputError(f"{title or name} must be a section, [{title or name}]; got {found!r}.")
-    return found
+    value = content.get(name, {})
+    if not isinstance(value, dict):
+        raise InputError(f"{title or name} must be a section, [{title or name}]; got {value!r}.")
+    return value
 
 
 def _options(content: Mapping[str, Any], section: str, known: Collection[str], folder: Path) -> dict[str, Any]:
@@ -121,9 +121,9 @@ def _value(title: str, section: str, name: str, given: Mapping[str, Any], folder
 def _by_table(content: Mapping[str, Any], section: str, tables: Collection[str]) -> dict[str, dict[str, str]]:
     from tensorucb.checks import check_text
 
-    found = _section(content, section)
-    _check_names(f"[{section}]", found, tables, "table")
-    named = {table: _section(found, table, f"{section}.{table}") for table in found}
+    sections = _section(content, section)
+    _check_names(f"[{section}]", sections, tables, "table")
+    named = {table: _section(sections, table, f"{section}.{table}") for table in sections}
     return {
         table: {name: check_text(f"{name} in [{section}.{table}]", value) for name, value in names.items()}
         for table, names in named.items()

@@ -130,8 +130,8 @@ def on_terminal(stream: TextIO | None) -> bool:
 def one_line(message: str) -> str:
     """A message without line breaks, and with the middle of long values and of a long message left out."""
     message = " ".join(message.split("\n"))
-    message = _QUOTED.sub(lambda found: found[1] + _short(found[2], _LONGEST_VALUE) + found[1], message)
-    message = re.sub(rf"\S{{{2 * _LONGEST_VALUE},}}", lambda found: _short(found[0], _LONGEST_VALUE), message)
+    message = _QUOTED.sub(lambda match: match[1] + _short(match[2], _LONGEST_VALUE) + match[1], message)
+    message = re.sub(rf"\S{{{2 * _LONGEST_VALUE},}}", lambda match: _short(match[0], _LONGEST_VALUE), message)
     return _printable(_short(message, _LONGEST_MESSAGE))
 
 

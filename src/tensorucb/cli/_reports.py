@@ -259,9 +259,9 @@ def draw(results: PaperResults) -> dict[str, Any]:
             times.setdefault(row["policy"], []).append(row["milliseconds"])
         charts["runtime"] = plots.runtime_over_size(times, list(dict.fromkeys(row["users"] for row in results.runtime)))
     if results.bound is not None:
-        found = results.bound
-        bounds = {f"bound at c = {found.exploration:g}": found.at_used, "bound at the c it asks for": found.at_needed}
-        charts["bound"] = plots.bound_chart(found.rounds.astype(float).tolist(), bounds, found.measured)
+        bound = results.bound
+        bounds = {f"bound at c = {bound.exploration:g}": bound.at_used, "bound at the c it asks for": bound.at_needed}
+        charts["bound"] = plots.bound_chart(bound.rounds.astype(float).tolist(), bounds, bound.measured)
     return charts
 
 
@@ -284,27 +284,27 @@ def save_reproduction(
 
 
 def _sections(results: PaperResults, charts: Charts, effort: Effort) -> list[Section]:
-    found: list[Section] = []
+    sections: list[Section] = []
     if "network" in charts:
         note = (
             "The paper's text has 2,843 users for Digg, its table 2,483. Its percentiles cannot hold beside its own "
             "numbers of edges: they leave most edges to a handful of users."
         )
-        found.append(Section("Network statistics", [Table(*network_table(results)), Text(note)]))
+        sections.append(Section("Network statistics", [Table(*network_table(results)), Text(note)]))
     if "degrees" in charts:
-        found.append(Section("Out-degrees", [Figure(charts["degrees"])]))
+        sections.append(Section("Out-degrees", [Figure(charts["degrees"])]))
     if "regret" in charts and results.regret is not None and results.tuning is not None:
-        found.append(Section("Regret", _regret(results.regret, results.tuning, charts, effort.validation_rounds)))
+        sections.append(Section("Regret", _regret(results.regret, results.tuning, charts, effort.validation_rounds)))
     if results.rank is not None:
         ranks = [Figure(chart) for name, chart in charts.items() if name.startswith("rank")]
-        found.append(Section("Tensor rank", ranks))
+        sections.append(Section("Tensor rank", ranks))
     if "runtime" in charts:
         note = "Measured on the machine that ran this, other work on it included; ratios mean more than milliseconds."
-        found.append(Section("Time per round", [Figure(charts["runtime"], note)]))
+        sections.append(Section("Time per round", [Figure(charts["runtime"], note)]))
     if results.bound is not None:
         theorem: list[Block] = [Figure(charts["bound"]), Text(_condition(results.bound))]
-        found.append(Section("The bound (Theorem 1)", theorem))
-    return found
+        sections.append(Section("The bound (Theorem 1)", theorem))
+    return sections
 
 
 def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Any:
@@ -337,12 +337,12 @@ def _regret(experiment: Experiment, tuning: Tuning, charts: Charts, validation_r
     ]
 
 
-def _condition(found: Bound) -> str:
-    needed = float(found.needed[-1])
-    met = found.exploration >= needed
+def _condition(bound: Bound) -> str:
+    needed = float(bound.needed[-1])
+    met = bound.exploration >= needed
     return (
         f"Theorem 1 promises its bound for c of at least {needed:,.4g} at the last round; the experiment chose "
-        f"c = {found.exploration:g}, so the condition is {'met' if met else 'not met'} and the bound at that c "
+        f"c = {bound.exploration:g}, so the condition is {'met' if met else 'not met'} and the bound at that c "
         f"{'holds' if met else 'is no promise'}. B = 1 (assumption A1), d is the largest number of features. "
         "The numbers of every round are in bound.csv."
     )

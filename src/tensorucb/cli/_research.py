@@ -205,17 +205,17 @@ def _own_policy(name: str) -> Policy:
     if not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
         raise InputError(f"--policy {name!r} must be MODULE:CLASS, such as mine:Greedy for class Greedy in mine.py.")
     try:
-        found: Any = _imported(name, module)
+        value: Any = _imported(name, module)
         for part in path.split("."):
-            if not hasattr(found, part):
-                classes = [each for each in vars(found).values() if inspect.isclass(each) and each.__module__ == module]
+            if not hasattr(value, part):
+                classes = [each for each in vars(value).values() if inspect.isclass(each) and each.__module__ == module]
                 known = ", ".join(each.__name__ for each in classes) or "none"
                 raise InputError(f"{module} has no {part!r}. Its classes: {known}.")
-            found = getattr(found, part)
-        if not inspect.isclass(found):
-            raise InputError(f"it must name a class; it names {type(found).__name__} {path!r}.")
+            value = getattr(value, part)
+        if not inspect.isclass(value):
+            raise InputError(f"it must name a class; it names {type(value).__name__} {path!r}.")
         try:
-            policy: Any = found()
+            policy: Any = value()
         except Exception as error:
             raise InputError(
                 f"{path}() failed ({_said(error)}). It is called without arguments; give each a default."
@@ -367,9 +367,10 @@ def print_reproduction(results: PaperResults, rows: Rows, size: str) -> None:
         ]
         print_table(("Policy", "ms per round"), times, words=("Policy",), title=f"\nTime with {largest:,} users\n")
     if results.bound is not None:
-        found, measured = results.bound, results.bound.measured["TensorUCB (paper)"]
+        bound = results.bound
+        measured = bound.measured["TensorUCB (paper)"]
         say(
-            f"\nTheorem 1 after {found.rounds[-1]} rounds: its bound is {found.at_used[-1]:,.0f} at the c in use, "
-            f"{found.exploration:g}, and {found.at_needed[-1]:,.0f} at the least c for which it holds, "
-            f"{found.needed[-1]:,.1f}; the cumulative regret measured is {measured[-1]:,.0f}."
+            f"\nTheorem 1 after {bound.rounds[-1]} rounds: its bound is {bound.at_used[-1]:,.0f} at the c in use, "
+            f"{bound.exploration:g}, and {bound.at_needed[-1]:,.0f} at the least c for which it holds, "
+            f"{bound.needed[-1]:,.1f}; the cumulative regret measured is {measured[-1]:,.0f}."
         )

@@ -152,7 +152,7 @@ def create(
         chosen = policy_named(policy, settings)
         if request_id is None and campaign_exists(name, storage):
             raise InputError(f"there is a campaign called {name!r} already; choose another name.")
-        found = read_campaign_data(
+        content = read_campaign_data(
             data,
             edges=edges,
             actions=actions,
@@ -172,7 +172,7 @@ def create(
         )
         with create_campaign(
             name,
-            data=found,
+            data=content,
             policy=chosen,
             storage=storage,
             metric=metric,
@@ -187,11 +187,11 @@ def create(
             request_id=request_id,
         ) as campaign:
             made, url = campaign.status(), campaign.store.masked_url
-            following = opt.next_ask(storage, campaign, found.new)
+            following = opt.next_ask(storage, campaign, content.new)
     if json:
-        emit_record(made, storage=url, report=found.report, next=following)
+        emit_record(made, storage=url, report=content.report, next=following)
         return
-    say_report(found.report)
+    say_report(content.report)
     if metric == "value":
         say("It decides by what responses are worth, not by how many there are.")
     say(f"Campaign {shown(made.name)} is ready in {shown(url)}.")
@@ -208,13 +208,13 @@ def _queries(given: Sequence[str] | None) -> dict[str, str] | None:
 
 def _pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, dict[str, str]]:
     """``TABLE.NAME=VALUE`` as values by table and name."""
-    found: dict[str, dict[str, str]] = {}
+    pairs: dict[str, dict[str, str]] = {}
     for text in map(typed, given or ()):
         place, equals, value = text.partition("=")
         table, dot, name = place.partition(".")
         if not (equals and dot and table and name and value):
             raise BadParameter(f"{option} must look like {example}; got {text!r}.")
-        if name in found.setdefault(table, {}):
+        if name in pairs.setdefault(table, {}):
             raise BadParameter(f"{option} names {place!r} twice; name it once.")
-        found[table][name] = value
-    return found
+        pairs[table][name] = value
+    return pairs

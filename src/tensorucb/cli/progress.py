@@ -285,41 +285,41 @@ def lift(
         if followers is not None or rate is not None:
             raise BadParameter("the campaign knows --followers and --rate; leave them out.")
         with campaign_at(storage, typed(name), "lift") as campaign:
-            found = campaign.plan_lift(**terms, power=power)
+            planned = campaign.plan_lift(**terms, power=power)
     else:
         from tensorucb.campaign import plan_lift
 
         if followers is None or rate is None or product is not None:
             raise BadParameter("without a campaign, --plan needs --followers and --rate, and no --product.")
         named: dict[str, Any] = {"users": k, "holdout": holdout, "rounds": rounds, "effect": effect}
-        found = plan_lift(
+        planned = plan_lift(
             followers, rate, power=power, **{name: value for name, value in named.items() if value is not None}
         )
     if json:
-        emit_record(found)
+        emit_record(planned)
     else:
-        say(f"Plan: {found.text}")
+        say(f"Plan: {planned.text}")
 
 
 def _measured(storage: str, name: str, json: bool) -> None:
     with campaign_at(storage, name, "lift") as campaign:
-        found = campaign.lift()
+        measured = campaign.lift()
     if json:
-        emit_record(found)
+        emit_record(measured)
         return
     rows: list[tuple[str, ...]] = [
-        ("contacted", f"{found.contacted_followers:,}", f"{100 * found.contacted_rate:.2f} %"),
-        ("held out", f"{found.held_out_followers:,}", f"{100 * found.held_out_rate:.2f} %"),
+        ("contacted", f"{measured.contacted_followers:,}", f"{100 * measured.contacted_rate:.2f} %"),
+        ("held out", f"{measured.held_out_followers:,}", f"{100 * measured.held_out_rate:.2f} %"),
     ]
     columns = ["Followers of users who were", "Followers", "Responded"]
-    if found.revenue is not None:
+    if measured.revenue is not None:
         columns.append("Revenue per follower")
-        each = found.revenue.contacted, found.revenue.held_out
+        each = measured.revenue.contacted, measured.revenue.held_out
         rows = [(*row, money(revenue)) for row, revenue in zip(rows, each, strict=True)]
     print_table(columns, rows, words=columns[:1])
-    say(f"Lift: {found.text}")
-    if found.revenue is not None:
-        say(f"Lift of the revenue: {found.revenue.text}")
+    say(f"Lift: {measured.text}")
+    if measured.revenue is not None:
+        say(f"Lift of the revenue: {measured.revenue.text}")
 
 
 def expire(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:

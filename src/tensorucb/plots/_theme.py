@@ -163,8 +163,8 @@ def _styles(ink: Mapping[str, str]) -> dict[str, Any]:
 def distinct(names: Iterable[object]) -> list[str]:
     """Names as texts, with a number behind one that came before: a figure puts what is called the same in one place."""
     seen: dict[str, int] = {}
-    found = []
+    numbered = []
     for name in map(str, names):
         seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return found
+        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return numbered
