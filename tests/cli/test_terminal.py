@@ -36,7 +36,8 @@ def fits(ended: Ended, columns: int) -> bool:
     Paths and commands to copy stay whole.
     """
     drawn = all(len(line) <= columns and line.isprintable() for line in ended.drawn)
-    return drawn and all(len(line) <= columns for line in ended.lines if "/" not in line and "Next:" not in line)
+    wrapped = [line for line in ended.lines if "/" not in line and not line.startswith("Next: ")]
+    return drawn and all(len(line) <= columns for line in wrapped)
 
 
 @pytest.mark.parametrize(

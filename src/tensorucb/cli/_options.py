@@ -81,8 +81,8 @@ def span(text: str) -> str:
 
     try:
         duration("it", text, zero=True)
-    except InputError:
-        raise BadParameter(f"it must be a duration such as 7d, 12h or 30m; got {text!r}.") from None
+    except InputError as error:
+        raise BadParameter(str(error).replace(", or a timedelta", "")) from None  # which nobody can type
     return text
 
 
