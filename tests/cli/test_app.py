@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from cli.commands import command_names
+from tensorucb import __version__
 from tensorucb.cli import main
 from tensorucb.errors import InputError
 
@@ -41,6 +42,18 @@ def test_no_help_loads_anything_heavy():
         "    except SystemExit as stop:\n        assert not stop.code"
     )
     assert heavy_modules(code) == []
+
+
+def test_a_process_ends_in_order_though_at_once():
+    """Threads are waited for, what was registered for the end is called, and everything is written."""
+    waiting = "threading.Thread(target=lambda: (threading.main_thread().join(), print('thread'))).start()"
+    for begun in ("", waiting):
+        code = (
+            f"import atexit, threading\nfrom tensorucb.cli import main\natexit.register(print, 'end')\n{begun}\nmain()"
+        )
+        done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, timeout=60)
+        said = [f"tensorucb {__version__}", *(["thread"] if begun else []), "end"]
+        assert (done.returncode, done.stdout.split("\n")[:-1], done.stderr) == (0, said, "")
 
 
 def test_python_m_is_the_command():
@@ -87,8 +100,9 @@ def test_the_help_of_a_group_has_whole_lines(capsys):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["ask", "spring", "-k", "ten"], "'--k' / '-k': Input should be a valid integer"),
-        (["select", "edges.csv", "--uniform", "2"], "'--uniform': Input should be less than or equal to 1"),
+        (["ask", "spring", "-k", "ten"], "'--k' / '-k': it must be a whole number."),
+        (["select", "edges.csv", "--uniform", "2"], "'--uniform': it must be less than or equal to 1"),
+        (["ask", "spring", "--cooldown", "soon"], "a text such as '7d', '12h' or '30m'; got 'soon'."),
         (["demo", "--rounds", "0"], "'--rounds': it must be a whole number from 1 to 1,000,000,000."),
         (["reproduce", "figures"], "'target': 'figures' is not one of"),
     ],

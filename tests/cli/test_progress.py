@@ -107,7 +107,7 @@ def test_lift_says_it_in_words_and_speaks_of_commands(folder):
     wrong = run("lift", "plain", code=1).stderr
     assert "Open rounds with one, such as 0.2, to measure the lift" in wrong
     assert "ask(" not in wrong
-    assert "No rounds yet. Open one with `tensorucb ask plain`." in run("status", "plain").stdout
+    assert "No rounds yet.\nNext: tensorucb ask plain" in run("status", "plain").stdout
     assert "Lift" not in run("status", "plain").stdout
 
 

@@ -32,9 +32,13 @@ def data(tmp_path_factory):
 
 
 def fits(ended: Ended, columns: int) -> bool:
-    """Whether what was drawn over stayed on one line, and the lines that stayed are not longer than the terminal."""
+    """Whether what was drawn over stayed on one line, and the lines that stayed are not longer than the terminal.
+
+    Paths and commands to copy stay whole.
+    """
     drawn = all(len(line) <= columns and line.isprintable() for line in ended.drawn)
-    return drawn and all(len(line) <= columns for line in ended.lines if "/" not in line)
+    wrapped = [line for line in ended.lines if "/" not in line and not line.startswith("Next: ")]
+    return drawn and all(len(line) <= columns for line in wrapped)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +152,27 @@ def test_an_error_is_wrapped_on_a_terminal_and_whole_in_a_pipe(tmp_path, monkeyp
     lines = [text.strip() for text in ended.lines]
     assert max(map(len, lines)) <= 60
     assert said in " ".join(lines)
+
+
+def test_a_command_to_copy_is_one_line_on_a_narrow_terminal(tmp_path):
+    ended = in_terminal("datasets", "make", "shop", "--dirty", "--out", "shop", columns=60, cwd=tmp_path)
+    following = [line for line in ended.lines if line.startswith("Next: ")]
+    assert len(following) == 1
+    assert following[0].endswith("--consent email_optin")
+
+
+def test_a_table_of_rounds_keeps_its_numbers_whole_in_80_columns(tmp_path):
+    in_pipe("datasets", "make", "shop", "--dirty", "--out", "shop", cwd=tmp_path)
+    columns = ("actions.user=buyer", "actions.item=article", "actions.time=bought_on")
+    named = [word for column in columns for word in ("--column", column)]
+    in_pipe("create", "spring", "--data", "shop", *named, cwd=tmp_path)
+    asked = in_terminal("ask", "spring", "--product", "p0000", "-k", "5", "--strategies", "all", cwd=tmp_path)
+    assert sum(bool(re.match(r"\d +u\d", line)) for line in asked.lines) == 5
+    assert not any(re.match(r" +\d\.\d\d *$", line) for line in asked.lines)  # a number alone in a line
+    in_pipe("tell", "spring", "shop/purchases-week1.csv", cwd=tmp_path)
+    shown = in_terminal("status", "spring", cwd=tmp_path)
+    assert shown.code == 0, shown.text
+    assert any(re.search(r"\d+\.\d \([\d,]+ to [\d,]+\)", line) for line in shown.lines)
 
 
 def test_ctrl_c_twice_is_as_quiet_as_once(tmp_path):

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import gc
-from contextlib import nullcontext
 
-from tensorucb.cli._interrupt import ending_at_once
+from tensorucb.cli._interrupt import end_process, ending_at_once
 
 __all__ = ["main"]
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line; exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
+    """Run the command line; exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted.
+
+    Without ``args`` it is the command itself, which ends the process.
+    """
     # A command begins with the import of thousands of objects that stay: Python need not look so often which can go.
     gc.set_threshold(100_000, 50, 100)
-    with ending_at_once() if args is None else nullcontext():
-        from tensorucb.cli._app import run
+    if args is not None:
+        _run(args)
+        return
+    try:
+        with ending_at_once():
+            _run(None)
+    except SystemExit as end:
+        end_process(end)
 
-        run(args)
+
+def _run(args: list[str] | None) -> None:
+    from tensorucb.cli._app import run
+
+    run(args)

@@ -39,9 +39,9 @@ COMMANDS = {
     "demo": Command("demo", f"The report was not finished. {_AGAIN} to start over."),
     "select": Command("select", _NOTHING),
     "datasets": Command("datasets", _FILES),
-    "reproduce": Command("reproduce", _RUNS),
-    "compare": Command("compare", _RUNS),
-    "tune": Command("tune", f"{_AGAIN}: it goes on, what was tried is kept beside the file of --out."),
+    "reproduce": Command("research", _RUNS),
+    "compare": Command("research", _RUNS),
+    "tune": Command("research", f"{_AGAIN}: it goes on, what was tried is kept beside the file of --out."),
     "init": Command("create", _NOTHING),
     "create": Command("create", f"The campaign was created {_WHOLE} `tensorucb status` tells. If not, {_REPEAT}."),
     "ask": Command("rounds", f"The round was opened {_WHOLE} `tensorucb status NAME` tells. If not, {_REPEAT}."),
@@ -68,6 +68,12 @@ COMMANDS = {
     "doctor": Command("doctor", _NOTHING),
 }
 _VALUES = {int: "NUMBER", float: "NUMBER", Path: "FILE", str: "TEXT"}
+# What pydantic says of what was typed, and what we say.
+_PLAIN = {
+    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
+    "Input should be a valid number, unable to parse string as a number": "it must be a number",
+    "Input should be": "it must be",
+}
 # typer ships its own copy of click's errors, or takes click's, by its version.
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
@@ -126,6 +132,8 @@ class LazyGroup(Group):
     def _misused(self, error: Any) -> int:
         path = error.ctx.command_path if error.ctx is not None else f"tensorucb {self.running}".rstrip()
         said = one_line(error.format_message()).removeprefix("Invalid value: ").replace("Value error, ", "").rstrip(".")
+        for words, plain in _PLAIN.items():
+            said = said.replace(words, plain)
         say(f"tensorucb: {said}{'' if said.endswith('?') else '.'} See '{path} --help'.", err=True)
         return int(error.exit_code)
 

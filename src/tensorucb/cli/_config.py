@@ -79,10 +79,10 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _section(content: Mapping[str, Any], name: str, title: str = "") -> dict[str, Any]:
-    found = content.get(name, {})
-    if not isinstance(found, dict):
-        raise InputError(f"{title or name} must be a section, [{title or name}]; got {found!r}.")
-    return found
+    value = content.get(name, {})
+    if not isinstance(value, dict):
+        raise InputError(f"{title or name} must be a section, [{title or name}]; got {value!r}.")
+    return value
 
 
 def _options(content: Mapping[str, Any], section: str, known: Collection[str], folder: Path) -> dict[str, Any]:
@@ -121,9 +121,9 @@ def _value(title: str, section: str, name: str, given: Mapping[str, Any], folder
 def _by_table(content: Mapping[str, Any], section: str, tables: Collection[str]) -> dict[str, dict[str, str]]:
     from tensorucb.checks import check_text
 
-    found = _section(content, section)
-    _check_names(f"[{section}]", found, tables, "table")
-    named = {table: _section(found, table, f"{section}.{table}") for table in found}
+    sections = _section(content, section)
+    _check_names(f"[{section}]", sections, tables, "table")
+    named = {table: _section(sections, table, f"{section}.{table}") for table in sections}
     return {
         table: {name: check_text(f"{name} in [{section}.{table}]", value) for name, value in names.items()}
         for table, names in named.items()
@@ -158,91 +158,3 @@ Config = Annotated[
         metavar="FILE",
     ),
 ]
-
-TEMPLATE = """\
-# A campaign file. Change it to your data, then create the campaign:
-#
-#     tensorucb create --config campaign.toml
-#
-# A line that begins with # is left out; it shows the default, or an example.
-# As it stands, the file fits what `tensorucb datasets make shop --out shop`
-# writes.
-
-[campaign]
-name = "spring"
-window = "7d"              # how long a response counts: 7d, 12h, 30m ...
-# metric = "responders"    # decide by how many respond; "value": by their worth
-# timezone = "UTC"         # of days, and of times that name none
-# objective = "direct"     # count followers who respond; "cascade": all reached
-# credit = "any"           # which contacted users a purchase counts for:
-#                          # "any", "last" or "shared"
-# policy = "TensorUCB"
-# settings = { rank = 5 }  # arguments of the policy
-# seed = 0
-# epsilon = 0.1            # accuracy of the choice by cascades
-# snapshot_every = 10      # rounds between snapshots of the model
-# consent = "email_optin"  # the column of users that says who may be contacted
-# contact_cap = "2/7d"     # at most 2 contacts of a user in 7 days ...
-# contact_group = "spring" # ... over all campaigns of this group
-# storage = "sqlite:///campaigns.db"    # where you are; or "postgresql://..."
-
-# Files are .csv, .tsv, .ndjson or .parquet. Paths are relative to this file.
-# The directory holds edges (or followers) and, as far as there are any, actions
-# (or purchases), products, users and strategies. Or name the files.
-[data]
-directory = "shop"
-# edges = "followers.csv"
-# actions = "purchases.csv"
-# products = "products.csv"
-# users = "users.csv"
-# strategies = "strategies.csv"
-# id_type = "auto"         # ids of users: "int", or "str", which keeps 007
-
-# How columns are called in your files.
-[columns.actions]
-user = "user"
-item = "product"
-time = "time"
-
-[columns.edges]            # source influences target
-# source = "followed"
-# target = "follower"
-
-[columns.products]
-# product = "sku"
-# value = "margin"         # what a response is worth
-
-[columns.users]
-# user = "customer"
-# cost = "postage"         # what contacting a user costs, for a budget
-# group = "city"           # for quotas
-# value = "mean_basket"    # what a response of a user is worth
-
-# What columns hold, where the guess is wrong: "number", "category", "tags",
-# "text", "date" or "ignore".
-[kinds.products]
-category = "category"
-tags = "tags"
-description = "text"
-
-[kinds.users]
-# postcode = "category"
-
-# What `tensorucb ask` does unless it is told something else.
-[ask]
-k = 10                     # how many users
-cooldown = "7d"            # nobody who was contacted in the last 7 days
-holdout = 0.1              # share of the chosen not to contact, for the lift
-# budget = 20.0            # the most to spend, by the costs of the users
-# audience_rest = "14d"    # nobody most of whose followers were addressed then
-# exclude = ["u00007"]     # not these users; also candidates, must_include
-# deadline = "3d"          # when a round closes; by default after the window
-# strategies = "all"       # choose among all strategies, or ["email", "call"]
-# per_user = true          # the best strategy for each user
-
-# [ask.quotas]             # the most users of a group
-# Lisbon = 5
-
-# [ask.minima]             # the fewest users of a group
-# Porto = 1
-"""

@@ -1,18 +1,20 @@
-"""Ctrl-C ends a command at any moment: while it imports, compiles, computes or writes.
+"""How a process ends at once: by a Ctrl-C, or when its command is done.
 
-The process ends at once, by a signal handler of our own. A KeyboardInterrupt would get lost in the compiler, which
-drops it or turns it into another error. There is nothing to clean up: files appear whole or not at all (the next writer
-clears what was begun), a store keeps whole transactions, and processes that the command has started end when nobody
-listens to them.
+A Ctrl-C ends a command at any moment: while it imports, compiles, computes or writes. A KeyboardInterrupt would get
+lost in the compiler, which drops it or turns it into another error, so there is a signal handler of our own. There is
+nothing to clean up: files appear whole or not at all (the next writer clears what was begun), a store keeps whole
+transactions, and processes that the command has started end when nobody listens to them.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -21,7 +23,14 @@ advice = "Nothing was done yet. Run the same command again."
 """What a person who has pressed Ctrl-C needs to know; each command has its own."""
 
 
+_stopping = False
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
+    global _stopping
+    if _stopping:  # a second Ctrl-C while the first one is answered
+        return
+    _stopping = True
     text = f"tensorucb: stopped. {advice}"
     with suppress(OSError, ValueError, AttributeError):  # nobody may be there to read it
         if sys.stderr.isatty():
@@ -56,3 +65,14 @@ def ending_in_order() -> Iterator[None]:
     finally:
         if before is _stop:
             signal.signal(signal.SIGINT, before)
+
+
+def end_process(end: SystemExit) -> None:
+    """End the process as Python would, but do not take all its modules apart: a fifth of the time of a command."""
+    if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
+        raise end  # Python waits for them
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads
+            stream.flush()
+    os._exit(end.code if isinstance(end.code, int) else 1)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tensorucb.engines import RayEngine
     from tensorucb.graph import Graph
 
+_FIRST_K = 10  # users of the first round that is proposed, if there are so many
 HELP = {"help_option_names": ["-h", "--help"]}
 IDS = "ID|@FILE"
 SPAN = "DURATION"
@@ -81,7 +82,7 @@ def span(text: str) -> str:
     try:
         duration("it", text, zero=True)
     except InputError as error:
-        raise BadParameter(str(error)) from None
+        raise BadParameter(str(error).replace(", or a timedelta", "")) from None  # which nobody can type
     return text
 
 
@@ -204,7 +205,21 @@ def next_command(storage: str, *words: str) -> str:
 
     if storage not in (STORAGE, os.environ.get("TENSORUCB_STORAGE")):
         words += ("--storage", masked(storage))
-    return shlex.join(words)
+    return shlex.join(("tensorucb", *words))
+
+
+def next_ask(storage: str, campaign: Campaign, first: Sequence[int | str] = ()) -> str:
+    """The command that asks for the first round, for a product of ``first`` if there is one."""
+    words = ["ask", campaign.name]
+    product = next(iter([*first, *campaign.products()]), None)
+    if product is not None:
+        words += [f"--product={product}"] if str(product).startswith("-") else ["--product", str(product)]
+    defaults = campaign.settings.get("ask", {})
+    if not {"k", "budget"} & set(defaults):
+        words += ["-k", str(min(_FIRST_K, campaign.graph.n_nodes))]
+    if campaign.strategies() and "strategies" not in defaults:
+        words += ["--strategies", "all"]
+    return next_command(storage, *words)
 
 
 def names_of_users(campaign: Campaign) -> Mapping[str, str]:

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 _LONGEST_VALUE, _LONGEST_MESSAGE = 160, 1_000
 _PADDED = 80  # a pipe's columns are aligned up to this width; longer cells stand whole, out of line
-_NARROWEST = 9  # no text column of a terminal gets less
+_NARROWEST = 8  # a longer text column of a terminal gets no less
 _QUOTED = re.compile(r"""(?<!\w)(['"])((?:(?!\1)[^\\]|\\.)*)\1""", re.DOTALL)
 # A backslash in front of what would read as an escape is doubled, so that no two values look alike.
 _BACKSLASH = re.compile(r"\\(?=\\|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[^ -~]|\s$)")
@@ -56,8 +56,9 @@ def _cell(value: object) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """``1 row``, ``2,000 rows``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    """``1 row``, ``2,000 rows``, ``3 strategies``."""
+    several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{number:,} {what if number == 1 else several}"
 
 
 def say_what_was_read(report: Any) -> None:
@@ -95,6 +96,11 @@ def _write(text: str, *, err: bool = False) -> None:
         stream.write(text)
 
 
+def say_next(command: str) -> None:
+    """The command to type next, on one line for the terminal to break, so that it can be copied."""
+    _write(f"Next: {_printable(command)}\n")
+
+
 def ask(question: str) -> str:
     """What the person at the terminal answers."""
     _write(f"{one_line(question)} ", err=True)
@@ -108,6 +114,11 @@ def ask(question: str) -> str:
     return sys.stdin.readline().strip()
 
 
+def confirmed(question: str) -> bool:
+    """Whether the person at the terminal says yes."""
+    return ask(f"{question} [y/N]:").lower() in ("y", "yes")
+
+
 def on_terminal(stream: TextIO | None) -> bool:
     """Whether a person looks at ``stream`` through a terminal that can move its cursor."""
     try:
@@ -119,8 +130,8 @@ def on_terminal(stream: TextIO | None) -> bool:
 def one_line(message: str) -> str:
     """A message without line breaks, and with the middle of long values and of a long message left out."""
     message = " ".join(message.split("\n"))
-    message = _QUOTED.sub(lambda found: found[1] + _short(found[2], _LONGEST_VALUE) + found[1], message)
-    message = re.sub(rf"\S{{{2 * _LONGEST_VALUE},}}", lambda found: _short(found[0], _LONGEST_VALUE), message)
+    message = _QUOTED.sub(lambda match: match[1] + _short(match[2], _LONGEST_VALUE) + match[1], message)
+    message = re.sub(rf"\S{{{2 * _LONGEST_VALUE},}}", lambda match: _short(match[0], _LONGEST_VALUE), message)
     return _printable(_short(message, _LONGEST_MESSAGE))
 
 
@@ -150,6 +161,15 @@ def emit_record(record: Any, **more: Any) -> None:
     from tensorucb.campaign._documents import to_json
 
     emit_json({**to_json(record), **to_json(more)})
+
+
+def answer(json: bool, document: Any, *lines: str) -> None:
+    """The answer of a command: the document with --json, else its lines."""
+    if json:
+        emit_json(document)
+        return
+    for line in lines:
+        say(line)
 
 
 # -- tables --
@@ -198,7 +218,8 @@ def _print_fitted(columns: Sequence[str], cells: list[list[str]], widths: list[i
     from rich.text import Text
 
     console = terminal(sys.stdout)
-    least = sum(_NARROWEST if text else width for width, text in zip(widths, left, strict=True)) + 2 * len(widths)
+    narrowest = [min(width, _NARROWEST) if text else width for width, text in zip(widths, left, strict=True)]
+    least = sum(narrowest) + 2 * (len(widths) - 1)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for name, text in zip(columns, left, strict=True):
         justify: Any = "left" if text else "right"

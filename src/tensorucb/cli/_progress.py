@@ -30,6 +30,7 @@ class Progress:
         self._compiles = False
         self._bar: Any = None
         self._lines = 0
+        self._warned = set[str]()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._block = ExitStack()
@@ -70,9 +71,12 @@ class Progress:
                 self._update()
 
     def _warn(self, message: Warning | str, *_: Any, **__: Any) -> None:
-        """A warning as a line that stays, in place of Python's two with a file and its source."""
+        """A warning as a line that stays, once, in place of Python's two with a file and its source."""
         line = one_line(f"tensorucb {self._name}: {message}")
         with self._lock:
+            if line in self._warned:
+                return
+            self._warned.add(line)
             if self._bar is None:
                 say(line, err=True)
             else:

@@ -10,12 +10,12 @@ import altair as alt
 import polars as pl
 
 from tensorucb import __version__, plots
-from tensorucb.cli._results import explained, network_table
+from tensorucb.cli._research import explained, network_table
 from tensorucb.experiments import Environment, Experiment, SeedReason, Tuning, decision_table
 from tensorucb.experiments._paper import BOUND_COLUMNS, VARIED, Effort, PaperResults
 from tensorucb.experiments._results import OURS, printed_table
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
-from tensorucb.plots._theme import knows_the_truth, leaders, titled
+from tensorucb.plots._theme import chart_of, knows_the_truth, leaders, titled
 
 Charts = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -289,27 +289,27 @@ def save_reproduction(
 
 
 def _sections(results: PaperResults, charts: Charts, effort: Effort) -> list[Section]:
-    found: list[Section] = []
+    sections: list[Section] = []
     if "network" in charts:
         note = (
             "The paper's text has 2,843 users for Digg, its table 2,483. Its percentiles cannot hold beside its own "
             "numbers of edges: they leave most edges to a handful of users."
         )
-        found.append(Section("Network statistics", [Table(*network_table(results)), Text(note)]))
+        sections.append(Section("Network statistics", [Table(*network_table(results)), Text(note)]))
     if "degrees" in charts:
-        found.append(Section("Out-degrees", [Figure(charts["degrees"])]))
+        sections.append(Section("Out-degrees", [Figure(charts["degrees"])]))
     if "regret" in charts and results.regret is not None and results.tuning is not None:
-        found.append(Section("Regret", _regret(results.regret, results.tuning, charts, effort.validation_rounds)))
+        sections.append(Section("Regret", _regret(results.regret, results.tuning, charts, effort.validation_rounds)))
     if results.rank is not None:
         ranks = [Figure(chart) for name, chart in charts.items() if name.startswith("rank")]
-        found.append(Section("Tensor rank", ranks))
+        sections.append(Section("Tensor rank", ranks))
     if "runtime" in charts:
         note = "Measured on the machine that ran this, other work on it included; ratios mean more than milliseconds."
-        found.append(Section("Time per round", [Figure(charts["runtime"], note)]))
+        sections.append(Section("Time per round", [Figure(charts["runtime"], note)]))
     if results.bound is not None:
         theorem: list[Block] = [Figure(charts["bound"]), Text(_condition(results.bound))]
-        found.append(Section("The bound (Theorem 1)", theorem))
-    return found
+        sections.append(Section("The bound (Theorem 1)", theorem))
+    return sections
 
 
 def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Any:
@@ -321,7 +321,7 @@ def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: s
     ]
     quiet: dict[str, Any] = {"domain": False, "ticks": False, "grid": False, "labelFontSize": 13, "labelLimit": 220}
     chart = (
-        alt.Chart(alt.Data(values=cells))
+        chart_of(cells)
         .mark_text(fontSize=13)
         .encode(
             x=alt.X("column:N", sort=list(columns[1:]), title=None, axis=alt.Axis(orient="top", labelAngle=0, **quiet)),

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,18 @@ from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import STORAGE, campaign_at
-from tensorucb.cli._output import ask, count, emit_json, emit_record, say, say_report, say_what_was_read, shown
+from tensorucb.cli._output import (
+    answer,
+    ask,
+    confirmed,
+    count,
+    emit_json,
+    emit_record,
+    say,
+    say_report,
+    say_what_was_read,
+    shown,
+)
 from tensorucb.errors import StateError, UnknownIdError
 from tensorucb.money import money
 
@@ -30,9 +42,9 @@ Everywhere = Annotated[bool, Option("--everywhere", help="For all campaigns of t
 
 def add_products(
     name: opt.Name,
-    products: Annotated[
-        Path, Argument(help="A table with the columns of the product table.", metavar="FILE", show_default=False)
-    ],
+    products: Path = Argument(
+        ..., help="A table with the columns of the product table.", metavar="FILE", show_default=False
+    ),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -40,20 +52,15 @@ def add_products(
     with campaign_at(storage, name, "add-products") as campaign:
         from tensorucb.campaign._additions import products_from
 
-        found = products_from(campaign, products)
-    if json:
-        emit_json(found)
-        return
-    say_report(found["report"])
-    added = count(found["added"], "product")
-    say(f"{added} added, {found['known']:,} known before; the catalogue has {found['products']:,}.")
+        added = products_from(campaign, products)
+    _print_added(added, "product", added["products"], json)
 
 
 def add_strategies(
     name: opt.Name,
-    strategies: Annotated[
-        Path, Argument(help="A table: `strategy`, numbers, optionally `cost`.", metavar="FILE", show_default=False)
-    ],
+    strategies: Path = Argument(
+        ..., help="A table: `strategy`, numbers, optionally `cost`.", metavar="FILE", show_default=False
+    ),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -61,20 +68,23 @@ def add_strategies(
     with campaign_at(storage, name, "add-strategies") as campaign:
         from tensorucb.campaign._additions import strategies_from
 
-        found = strategies_from(campaign, strategies)
+        added = strategies_from(campaign, strategies)
+    _print_added(added, "strategy", added["strategies"], json)
+
+
+def _print_added(added: Mapping[str, Any], what: str, in_all: int, json: bool) -> None:
     if json:
-        emit_json(found)
+        emit_json(added)
         return
-    say_report(found["report"])
-    say(f"{found['added']:,} added, {found['known']:,} known before; the catalogue has {found['strategies']:,}.")
+    say_report(added["report"])
+    say(f"{count(added['added'], what)} added, {added['known']:,} known before; the catalogue has {in_all:,}.")
 
 
 def set_costs(
     name: opt.Name,
-    costs: Annotated[
-        list[str],
-        Argument(help="A strategy and its new cost, such as letter=1.5.", metavar="STRATEGY=COST", show_default=False),
-    ],
+    costs: list[str] = Argument(
+        ..., help="A strategy and its new cost, such as letter=1.5.", metavar="STRATEGY=COST", show_default=False
+    ),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -92,10 +102,9 @@ def set_costs(
         known = by_text(campaign.strategies())
         campaign.set_costs({known.get(entry, entry): cost for entry, cost in prices.items()})
         now = campaign.strategy_costs()
-    if json:
-        emit_json({"costs": {str(entry): cost for entry, cost in now.items()}})
-        return
-    say(f"Costs from now on: {', '.join(f'{shown(entry)} {money(cost)}' for entry, cost in now.items())}.")
+    said = ", ".join(f"{shown(entry)} {money(cost)}" for entry, cost in now.items())
+    document = {"costs": {str(entry): cost for entry, cost in now.items()}}
+    answer(json, document, f"Costs from now on: {said}.")
 
 
 def opt_out(
@@ -107,8 +116,7 @@ def opt_out(
 ) -> None:
     """Never contact these people again; ids that are no users are kept, in case they join."""
     with campaign_at(storage, name, "opt-out") as campaign:
-        people = opt.listed_texts(users, "USERS", opt.names_of_users(campaign))
-        report = campaign.opt_out(people, everywhere=everywhere)
+        report = campaign.opt_out(_listed(campaign, users), everywhere=everywhere)
     _print_opted(report, "opted out", everywhere, json)
 
 
@@ -121,9 +129,12 @@ def opt_in(
 ) -> None:
     """Undo opt-out; in a campaign with --consent this is consent as well."""
     with campaign_at(storage, name, "opt-in") as campaign:
-        people = opt.listed_texts(users, "USERS", opt.names_of_users(campaign))
-        report = campaign.opt_in(people, everywhere=everywhere)
+        report = campaign.opt_in(_listed(campaign, users), everywhere=everywhere)
     _print_opted(report, "opted in", everywhere, json)
+
+
+def _listed(campaign: Campaign, users: list[str]) -> list[str]:
+    return opt.listed_texts(users, "USERS", opt.names_of_users(campaign))
 
 
 def _print_opted(report: OptReport, done: str, everywhere: bool, json: bool) -> None:
@@ -144,10 +155,8 @@ def _print_opted(report: OptReport, done: str, everywhere: bool, json: bool) -> 
 
 def add_users(
     name: opt.Name,
-    users: Annotated[Path, Option(help="New users: a table with the columns of the table of users.", metavar="FILE")],
-    edges: Annotated[
-        Path | None, Option(help="New edges between any users: columns `source`, `target`.", metavar="FILE")
-    ] = None,
+    users: Path = Option(..., help="New users: a table with the columns of the table of users.", metavar="FILE"),
+    edges: Path | None = Option(None, help="New edges between any users: columns `source`, `target`.", metavar="FILE"),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -155,18 +164,18 @@ def add_users(
     with campaign_at(storage, name, "add-users") as campaign:
         from tensorucb.campaign._additions import users_from
 
-        found = users_from(campaign, users, edges)
+        added = users_from(campaign, users, edges)
     if json:
-        emit_json(found)
+        emit_json(added)
         return
-    say_report(found["report"])
-    say(f"{count(found['users_added'], 'user')} and {count(found['edges_added'], 'edge')} added.")
-    say(f"The network has {count(found['users'], 'user')} and {count(found['edges'], 'edge')}.")
+    say_report(added["report"])
+    say(f"{count(added['users_added'], 'user')} and {count(added['edges_added'], 'edge')} added.")
+    say(f"The network has {count(added['users'], 'user')} and {count(added['edges'], 'edge')}.")
 
 
 def import_history(
     name: opt.Name,
-    responses: Annotated[Path, Argument(help="A .csv, .ndjson or .parquet file.", metavar="FILE", show_default=False)],
+    responses: Path = Argument(..., help="A .csv, .ndjson or .parquet file.", metavar="FILE", show_default=False),
     window: opt.Window = None,
     strict: opt.Strict = False,
     max_left_out: opt.MaxLeftOut = 0.5,
@@ -182,8 +191,9 @@ def import_history(
     """
     named = opt.column_names(columns)
     with campaign_at(storage, name, "import-history") as campaign:
-        options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": named}
-        report = campaign.import_history(responses, window=window, **options)
+        report = campaign.import_history(
+            responses, window=window, strict=strict, max_left_out=max_left_out, columns=named
+        )
     if json:
         emit_record(report)
         return
@@ -200,11 +210,9 @@ def import_history(
 
 def webhook(
     name: opt.Name,
-    url: Annotated[str | None, Option(help="Tell this address of every round that closes from now on.")] = None,
-    secret: Annotated[
-        str | None, Option(help="What requests are signed with: whsec_ and base64; by default a new one.")
-    ] = None,
-    remove: Annotated[bool, Option("--remove", help="Tell nobody any more.")] = False,
+    url: str | None = Option(None, help="Tell this address of every round that closes from now on."),
+    secret: str | None = Option(None, help="What requests are signed with: whsec_ and base64; by default a new one."),
+    remove: bool = Option(False, "--remove", help="Tell nobody any more."),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -221,24 +229,24 @@ def webhook(
             campaign.remove_webhook()
         else:
             campaign.deliver()
-        found = campaign.status().webhook
+        state = campaign.status().webhook
     if json:
-        emit_json({"webhook": None if found is None else vars(found), "secret": secret if url else None})
+        emit_json({"webhook": None if state is None else vars(state), "secret": secret if url else None})
         return
-    if found is None:
+    if state is None:
         say("Nobody is told of rounds that close.")
         return
     if url is not None:
         say(f"Requests are signed with {secret}; it is not shown again.")
-    told = count(found.delivered, "round")
-    say(f"{shown(found.url)}: {told} told, {found.pending:,} to tell, {found.failed:,} given up.")
-    if found.error is not None:
-        say(f"The last attempt failed: {shown(found.error)}.")
+    told = count(state.delivered, "round")
+    say(f"{shown(state.url)}: {told} told, {state.pending:,} to tell, {state.failed:,} given up.")
+    if state.error is not None:
+        say(f"The last attempt failed: {shown(state.error)}.")
 
 
 def forget(
     name: opt.Name,
-    user: Annotated[str, Argument(help="The user's id.", metavar="USER", show_default=False)],
+    user: str = Argument(..., help="The user's id.", metavar="USER", show_default=False),
     yes: opt.Yes = False,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
@@ -246,7 +254,7 @@ def forget(
     """Remove a person from the log and the model, and prove it by replay."""
     with campaign_at(storage, name, "forget") as campaign:
         person = _person(campaign, user)
-    if not yes and ask(f"Remove {shown(user)} from {shown(name)} for ever? [y/N]:").lower() not in ("y", "yes"):
+    if not (yes or confirmed(f"Remove {shown(user)} from {shown(name)} for ever?")):
         raise StateError("nothing was removed, since the question was not answered with yes.")
     with campaign_at(storage, name, "forget") as campaign:
         report = campaign.forget(person)
@@ -297,11 +305,8 @@ def delete(name: opt.Name, yes: opt.Yes = False, storage: opt.Storage = STORAGE,
         # Somebody at a terminal types the campaign's name; nobody else deletes by accident.
         if sys.stdin is None or not sys.stdin.isatty():
             raise StateError(f"nothing was deleted. Without a terminal, say --yes to delete {shown(name)} for ever.")
-        answer = ask("This cannot be undone. Type the campaign's name to delete it:")
-        if answer != name:
-            raise StateError(f"nothing was deleted: the campaign is called {shown(name)}, not {shown(answer)}.")
+        typed_name = ask("This cannot be undone. Type the campaign's name to delete it:")
+        if typed_name != name:
+            raise StateError(f"nothing was deleted: the campaign is called {shown(name)}, not {shown(typed_name)}.")
     delete_campaign(name, storage=storage)
-    if json:
-        emit_json({"deleted": name})
-    else:
-        say(f"Campaign {shown(name)} is deleted.")
+    answer(json, {"deleted": name}, f"Campaign {shown(name)} is deleted.")

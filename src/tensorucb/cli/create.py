@@ -5,141 +5,119 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
-from tensorucb.cli._config import TEMPLATE, CampaignFile, Config, merged
+from tensorucb.cli._config import CampaignFile, Config, merged
 from tensorucb.cli._options import STORAGE, typed
-from tensorucb.cli._output import emit_json, emit_record, say, say_report, shown
+from tensorucb.cli._output import answer, emit_record, say, say_next, say_report, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
 from tensorucb.question import METRICS, help_of
 
-if TYPE_CHECKING:
-    from tensorucb.campaign import Campaign, CampaignData
-
-_K = 10  # users of the first round that is proposed, if there are so many
 _Table = Path | None
 
 
 def init(
-    file: Annotated[Path, Argument(help="The file to write.", metavar="FILE")] = Path("campaign.toml"),
+    file: Path = Argument(Path("campaign.toml"), help="The file to write.", metavar="FILE"),
     json: opt.Json = False,
 ) -> None:
     """Write a campaign file with comments, to be changed and given to `tensorucb create --config`."""
+    from importlib.resources import files
+
     from tensorucb.checks import check_path
     from tensorucb.files import atomic_write
 
     if check_path("FILE", file).exists():
         raise InputError(f"{str(file)!r} is there already, and is left as it is. Name another file.")
     name = shown(shlex.quote(str(file)))
+    template = (files("tensorucb.cli") / "campaign.toml").read_text("utf-8")
     with atomic_write(file) as out:
-        out.write(TEMPLATE.replace("campaign.toml", name).encode())
-    if json:
-        emit_json({"file": str(file)})
-        return
-    say(f"{shown(file)} is written. Change it to your data.")
-    say("To try it as it is, make a shop: tensorucb datasets make shop --out shop")
-    say(f"Next: tensorucb create --config {name}")
+        out.write(template.replace("campaign.toml", name).encode())
+    answer(
+        json,
+        {"file": str(file)},
+        f"{shown(file)} is written. Change it to your data.",
+        "To try it as it is, make a shop: tensorucb datasets make shop --out shop",
+        f"Next: tensorucb create --config {name}",
+    )
 
 
 def create(
-    name: Annotated[
-        str | None, Argument(help="The campaign's name; without, the one in --config.", metavar="NAME")
-    ] = None,
+    name: str | None = Argument(None, help="The campaign's name; without, the one in --config.", metavar="NAME"),
     config: Config = None,
-    data: Annotated[
-        str | None,
-        Option(
-            help="Directory with edges (or followers), and optionally the other files; or a database: postgresql://…, "
-            "sqlite:FILE, duckdb:FILE.",
-            metavar="DIR|URL",
-        ),
-    ] = None,
-    queries: Annotated[
-        list[str] | None,
-        Option(
-            "--query",
-            help="The query of a table in a database: edges='select …'. Without, the table of that name. Repeatable.",
-            metavar="TABLE=QUERY",
-        ),
-    ] = None,
-    edges: Annotated[_Table, Option(help="The network: columns `source` (who influences) and `target`.")] = None,
-    actions: Annotated[_Table, Option(help="Past purchases: columns `user`, `item`, `time`.")] = None,
-    products: Annotated[
-        _Table, Option(help="Catalogue: a column `product`, optionally `value`, and whatever describes it.")
-    ] = None,
-    users: Annotated[
-        _Table,
-        Option(
-            help="A column `user`, and whatever describes them; `cost` and `group` are for budgets and quotas, `value` "
-            "is what a response is worth."
-        ),
-    ] = None,
-    strategies: Annotated[_Table, Option(help="Strategies: a column `strategy`, numbers, optionally `cost`.")] = None,
-    columns: Annotated[
-        list[str] | None,
-        Option(
-            "--column", help="What a column means: actions.time=bought_at. Repeatable.", metavar="TABLE.MEANING=COLUMN"
-        ),
-    ] = None,
-    kinds: Annotated[
-        list[str] | None,
-        Option(
-            "--kind",
-            help="What a column holds, if the guess is wrong: products.size=category, or number, tags, text, date, "
-            "ignore. Repeatable.",
-            metavar="TABLE.COLUMN=KIND",
-        ),
-    ] = None,
-    policy: Annotated[str, Option(help="A policy of this package.")] = "TensorUCB",
-    settings: Annotated[
-        str, Option(help="The policy's arguments; a policy among them by its name.", metavar="JSON")
-    ] = "{}",
-    metric: Annotated[
-        str,
-        Option(
-            help="What the campaign decides by: how many users respond, or what their responses are worth.",
-            metavar="responders|value",
-        ),
-    ] = "responders",
-    objective: Annotated[
-        str,
-        Option(
-            help="What the choice counts. direct: responses of followers; cascade: all who are reached.",
-            metavar="direct|cascade",
-        ),
-    ] = "direct",
-    credit: Annotated[str, Option(help=help_of("credit"), metavar="any|last|shared")] = "any",
+    data: str | None = Option(
+        None,
+        help="Directory with edges (or followers), and optionally the other files; or a database: postgresql://…, "
+        "sqlite:FILE, duckdb:FILE.",
+        metavar="DIR|URL",
+    ),
+    queries: list[str] | None = Option(
+        None,
+        "--query",
+        help="The query of a table in a database: edges='select …'. Without, the table of that name. Repeatable.",
+        metavar="TABLE=QUERY",
+    ),
+    edges: _Table = Option(None, help="The network: columns `source` (who influences) and `target`."),
+    actions: _Table = Option(None, help="Past purchases: columns `user`, `item`, `time`."),
+    products: _Table = Option(
+        None, help="Catalogue: a column `product`, optionally `value`, and whatever describes it."
+    ),
+    users: _Table = Option(
+        None,
+        help="A column `user`, and whatever describes them; `cost` and `group` are for budgets and quotas, `value` "
+        "is what a response is worth.",
+    ),
+    strategies: _Table = Option(None, help="Strategies: a column `strategy`, numbers, optionally `cost`."),
+    columns: list[str] | None = Option(
+        None,
+        "--column",
+        help="What a column means: actions.time=bought_at. Repeatable.",
+        metavar="TABLE.MEANING=COLUMN",
+    ),
+    kinds: list[str] | None = Option(
+        None,
+        "--kind",
+        help="What a column holds, if the guess is wrong: products.size=category, or number, tags, text, date, "
+        "ignore. Repeatable.",
+        metavar="TABLE.COLUMN=KIND",
+    ),
+    policy: str = Option("TensorUCB", help="A policy of this package."),
+    settings: str = Option("{}", help="The policy's arguments; a policy among them by its name.", metavar="JSON"),
+    metric: str = Option(
+        "responders",
+        help="What the campaign decides by: how many users respond, or what their responses are worth.",
+        metavar="responders|value",
+    ),
+    objective: str = Option(
+        "direct",
+        help="What the choice counts. direct: responses of followers; cascade: all who are reached.",
+        metavar="direct|cascade",
+    ),
+    credit: str = Option("any", help=help_of("credit"), metavar="any|last|shared"),
     window: opt.Window = None,
-    epsilon: Annotated[float, Option(help=help_of("epsilon"), callback=opt.finite)] = 0.1,
-    consent: Annotated[
-        str | None,
-        Option(help="The column of --users that says who may be contacted (yes, true, 1 ...).", metavar="COLUMN"),
-    ] = None,
-    contact_group: Annotated[
-        str | None, Option(help="A group of campaigns in this store with a common --contact-cap.", metavar="NAME")
-    ] = None,
-    contact_cap: Annotated[
-        str | None,
-        Option(help="The most contacts of a user, over the group: 2/7d is 2 in 7 days.", metavar="NUMBER/DURATION"),
-    ] = None,
-    id_type: Annotated[
-        str, Option(help="What ids of users are: numbers, or text, which keeps 007 as it is.", metavar="auto|int|str")
-    ] = "auto",
-    timezone: Annotated[
-        str | None,
-        Option(help="Zone of days, and of times that name none: Europe/Berlin; by default UTC.", metavar="ZONE"),
-    ] = None,
+    epsilon: float = Option(0.1, help=help_of("epsilon"), callback=opt.finite),
+    consent: str | None = Option(
+        None, help="The column of --users that says who may be contacted (yes, true, 1 ...).", metavar="COLUMN"
+    ),
+    contact_group: str | None = Option(
+        None, help="A group of campaigns in this store with a common --contact-cap.", metavar="NAME"
+    ),
+    contact_cap: str | None = Option(
+        None, help="The most contacts of a user, over the group: 2/7d is 2 in 7 days.", metavar="NUMBER/DURATION"
+    ),
+    id_type: str = Option(
+        "auto", help="What ids of users are: numbers, or text, which keeps 007 as it is.", metavar="auto|int|str"
+    ),
+    timezone: str | None = Option(
+        None, help="Zone of days, and of times that name none: Europe/Berlin; by default UTC.", metavar="ZONE"
+    ),
     strict: opt.Strict = False,
     max_left_out: opt.MaxLeftOut = 0.5,
     seed: opt.Seed = 0,
-    snapshot_every: Annotated[int, Option(help="Rounds between snapshots of the model.", callback=opt.counted)] = 10,
-    request_id: Annotated[
-        str | None, Option(help="Creating again with it finds the same campaign.", metavar="ID")
-    ] = None,
+    snapshot_every: int = Option(10, help="Rounds between snapshots of the model.", callback=opt.counted),
+    request_id: str | None = Option(None, help="Creating again with it finds the same campaign.", metavar="ID"),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -174,7 +152,7 @@ def create(
         chosen = policy_named(policy, settings)
         if request_id is None and campaign_exists(name, storage):
             raise InputError(f"there is a campaign called {name!r} already; choose another name.")
-        found = read_campaign_data(
+        content = read_campaign_data(
             data,
             edges=edges,
             actions=actions,
@@ -194,7 +172,7 @@ def create(
         )
         with create_campaign(
             name,
-            data=found,
+            data=content,
             policy=chosen,
             storage=storage,
             metric=metric,
@@ -208,27 +186,16 @@ def create(
             snapshot_every=snapshot_every,
             request_id=request_id,
         ) as campaign:
-            made, url, following = campaign.status(), campaign.store.masked_url, _next(campaign, found, storage)
+            made, url = campaign.status(), campaign.store.masked_url
+            following = opt.next_ask(storage, campaign, content.new)
     if json:
-        emit_record(made, storage=url, report=found.report, next=following)
+        emit_record(made, storage=url, report=content.report, next=following)
         return
-    say_report(found.report)
+    say_report(content.report)
     if metric == "value":
         say("It decides by what responses are worth, not by how many there are.")
     say(f"Campaign {shown(made.name)} is ready in {shown(url)}.")
-    say(f"Next: {following}")
-
-
-def _next(campaign: Campaign, found: CampaignData, storage: str) -> str:
-    """The command that asks for the first round, as a person types it."""
-    words = ["tensorucb", "ask", campaign.name]
-    product = next(iter([*found.new, *found.products]), None)
-    if product is not None:
-        words += [f"--product={product}"] if str(product).startswith("-") else ["--product", str(product)]
-    known = campaign.settings.get("ask", {})
-    words += [] if {"k", "budget"} & set(known) else ["-k", str(min(_K, campaign.graph.n_nodes))]
-    words += ["--strategies", "all"] if found.strategies and "strategies" not in known else []
-    return opt.next_command(storage, *words)
+    say_next(following)
 
 
 def _queries(given: Sequence[str] | None) -> dict[str, str] | None:
@@ -241,13 +208,13 @@ def _queries(given: Sequence[str] | None) -> dict[str, str] | None:
 
 def _pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, dict[str, str]]:
     """``TABLE.NAME=VALUE`` as values by table and name."""
-    found: dict[str, dict[str, str]] = {}
+    pairs: dict[str, dict[str, str]] = {}
     for text in map(typed, given or ()):
         place, equals, value = text.partition("=")
         table, dot, name = place.partition(".")
         if not (equals and dot and table and name and value):
             raise BadParameter(f"{option} must look like {example}; got {text!r}.")
-        if name in found.setdefault(table, {}):
+        if name in pairs.setdefault(table, {}):
             raise BadParameter(f"{option} names {place!r} twice; name it once.")
-        found[table][name] = value
-    return found
+        pairs[table][name] = value
+    return pairs

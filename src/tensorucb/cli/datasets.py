@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
-from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli._output import emit_json, print_table, say, say_next, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.cli._research import MinActions, prepared
 
@@ -63,15 +63,16 @@ def list_datasets(as_json: opt.Json = False) -> None:
         emit_json({"generated": generated, "forms": FORMS})
         return
     print_table(("Name", "Can be generated"), list(generated.items()), words=("Name", "Can be generated"))
-    say("Next: tensorucb datasets make NAME --out DIR\n")
+    say_next("tensorucb datasets make NAME --out DIR")
+    say()
     print_table(("Form", _HOLDS), list(FORMS.items()), words=("Form", _HOLDS))
 
 
 @datasets.command("describe")
 def describe_dataset(
-    directory: Annotated[Path, Argument(help="The directory with the files.", metavar="DIR")],
+    directory: Path = Argument(..., help="The directory with the files.", metavar="DIR"),
     min_actions: MinActions = 0,
-    strict: Annotated[bool, Option("--strict", help="Fail at the first malformed row.")] = False,
+    strict: bool = Option(False, "--strict", help="Fail at the first malformed row."),
     as_json: opt.Json = False,
 ) -> None:
     """Read a data set, say what was left out and why, and print its figures (the paper's Table 2)."""
@@ -94,16 +95,14 @@ def describe_dataset(
 def make_dataset(
     name: Annotated[str, Argument(help="digg_like, flixster_like, sandbox or shop.", metavar="NAME")],
     out: opt.OutDirectory,
-    scale: Annotated[float, Option("--scale", help="Factor on all sizes.", callback=opt.finite)] = 1.0,
+    scale: float = Option(1.0, "--scale", help="Factor on all sizes.", callback=opt.finite),
     seed: opt.Seed = 0,
-    csv: Annotated[bool, Option("--csv", help="Write CSV instead of Parquet.")] = False,
-    dirty: Annotated[
-        bool,
-        Option(
-            "--dirty",
-            help="Write a shop as its systems export it: renamed columns, semicolons, €12.99, wrong rows, consent.",
-        ),
-    ] = False,
+    csv: bool = Option(False, "--csv", help="Write CSV instead of Parquet."),
+    dirty: bool = Option(
+        False,
+        "--dirty",
+        help="Write a shop as its systems export it: renamed columns, semicolons, €12.99, wrong rows, consent.",
+    ),
     as_json: opt.Json = False,
 ) -> None:
     """Generate a network with an action log and write it in the plain form.
@@ -130,7 +129,7 @@ def make_dataset(
     )
     for path in files:
         say(f"  {shown(path)}")
-    say(f"Next: {shlex.join(following)}")
+    say_next(shlex.join(following))
 
 
 def _make_log(name: str, out: Path, scale: float, seed: int, *, csv: bool) -> tuple[list[Path], dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
@@ -12,7 +12,7 @@ from tensorucb.cli import _options as opt
 from tensorucb.cli._interrupt import ending_in_order
 from tensorucb.cli._output import count, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._results import print_decisions
+from tensorucb.cli._research import print_decisions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,16 +23,14 @@ if TYPE_CHECKING:
 
 
 def demo(
-    rounds: Annotated[
-        int | None, Option(help="Rounds per run.", show_default="80, quick: 15", callback=opt.counted)
-    ] = None,
+    rounds: int | None = Option(None, help="Rounds per run.", show_default="80, quick: 15", callback=opt.counted),
     runs: opt.QuickRuns = None,
     seed: opt.Seed = 0,
     out: opt.OutDirectory = Path("out/demo"),
-    quick: Annotated[bool, Option("--quick", help="A smaller network and fewer rounds: seconds.")] = False,
+    quick: bool = Option(False, "--quick", help="A smaller network and fewer rounds: seconds."),
     json: opt.Json = False,
-    serve: Annotated[bool, Option("--serve", help="Show the service's page on a campaign that plays itself.")] = False,
-    port: Annotated[int, Option(min=0, max=65535, help="With --serve: the port; 0 is any free one.")] = 0,
+    serve: bool = Option(False, "--serve", help="Show the service's page on a campaign that plays itself."),
+    port: int = Option(0, min=0, max=65535, help="With --serve: the port; 0 is any free one."),
 ) -> None:
     """Run a campaign on a generated network in about a minute: table, explained seeds, report.html.
 

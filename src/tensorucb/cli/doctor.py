@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from typer import Exit, Option
 
@@ -36,9 +36,9 @@ class Finding(NamedTuple):
 
 
 def doctor(
-    compile: Annotated[
-        bool, Option("--compile", help="First compile what campaigns and the demo need, so that no command waits.")
-    ] = False,
+    compile: bool = Option(
+        False, "--compile", help="First compile what campaigns and the demo need, so that no command waits."
+    ),
     json: Json = False,
 ) -> None:
     """Check this installation: versions, threads, BLAS, caches, memory, extras; exit code 1 if something is wrong."""

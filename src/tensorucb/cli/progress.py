@@ -11,7 +11,7 @@ from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import STORAGE, campaign_at, one_id, typed
-from tensorucb.cli._output import count, emit_json, emit_record, print_table, say, shown
+from tensorucb.cli._output import answer, count, emit_record, print_table, say, say_next, shown
 from tensorucb.money import money
 
 if TYPE_CHECKING:
@@ -24,18 +24,14 @@ _Segment = Annotated[
 
 
 def status(
-    name: Annotated[str | None, Argument(help="The campaign's name; without, all.", metavar="NAME")] = None,
-    explain: Annotated[
-        str | None, Option(help="Explain the choice of this round.", metavar="ROUND", show_default=False)
-    ] = None,
-    user: Annotated[
-        str | None,
-        Option(
-            help="Whether this user may be contacted now; with --explain, why they were chosen or not.",
-            metavar="ID",
-            show_default=False,
-        ),
-    ] = None,
+    name: str | None = Argument(None, help="The campaign's name; without, all.", metavar="NAME"),
+    explain: str | None = Option(None, help="Explain the choice of this round.", metavar="ROUND", show_default=False),
+    user: str | None = Option(
+        None,
+        help="Whether this user may be contacted now; with --explain, why they were chosen or not.",
+        metavar="ID",
+        show_default=False,
+    ),
     segment: _Segment = None,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
@@ -85,10 +81,8 @@ def _say_why_not(storage: str, name: str, user: str, json: bool) -> None:
     with campaign_at(storage, name, "status") as campaign:
         known = one_id(campaign.graph, user, "--user")
         reason = campaign.why_not(known)
-    if json:
-        emit_json({"user": known, "why_not": reason})
-    else:
-        say(f"{shown(user)} may be contacted now." if reason is None else f"{shown(user)} {reason}.")
+    said = "may be contacted now" if reason is None else reason
+    answer(json, {"user": known, "why_not": reason}, f"{shown(user)} {said}.")
 
 
 def _one(storage: str, name: str, segment: str | None, json: bool) -> None:
@@ -97,13 +91,15 @@ def _one(storage: str, name: str, segment: str | None, json: bool) -> None:
         names = campaign.names("products")
         notices = campaign.attention()
         rounds = campaign.rounds() if json else ()
+        following = "" if progress.rounds else opt.next_ask(storage, campaign)
     if json:
         window, ask = settings["window"], settings.get("ask", {})
         emit_record(numbers, window=window, ask=ask, rounds=rounds, progress=progress, attention=notices)
         return
     sizes = {"user": numbers.users, "edge": numbers.edges, "product": numbers.products}
-    strategies = [f"{numbers.strategies:,} strategies"] if numbers.strategies else []
-    counts = ", ".join([*(count(number, what) for what, number in sizes.items()), *strategies])
+    if numbers.strategies:
+        sizes["strategy"] = numbers.strategies
+    counts = ", ".join(count(number, what) for what, number in sizes.items())
     say(f"{shown(numbers.name)}: {numbers.policy}, {counts}, {count(numbers.rounds, 'round')} ({numbers.open:,} open)")
     if terms := _settings_text(settings):
         say(terms)
@@ -112,7 +108,8 @@ def _one(storage: str, name: str, segment: str | None, json: bool) -> None:
     if people := _people_text(numbers):
         say(people)
     if not progress.rounds:
-        say(f"No rounds yet. Open one with `{opt.next_command(storage, 'tensorucb', 'ask', name)}`.")
+        say("No rounds yet.")
+        say_next(following)
         return
     _print_rounds(progress, names)
     _print_segments(progress)
@@ -252,24 +249,22 @@ def _print_warnings(numbers: CampaignStatus) -> None:
 
 
 def lift(
-    name: Annotated[
-        str | None, Argument(help="The campaign's name; a plan needs none.", metavar="NAME", show_default=False)
-    ] = None,
-    plan: Annotated[bool, Option("--plan", help="Say how many rounds with a hold-out show which effect.")] = False,
-    product: Annotated[str | None, Option(help="Plan: the product of the rounds.", metavar="ID")] = None,
-    k: Annotated[int | None, Option("-k", help="Plan: users of each round.", min=2, max=1000)] = None,
-    holdout: Annotated[float | None, Option(help="Plan: share of them not to contact.", metavar="SHARE")] = None,
-    rounds: Annotated[int | None, Option(help="Plan: which effect do so many rounds show?", min=1)] = None,
-    effect: Annotated[
-        float | None, Option(help="Plan: how many rounds show it? 0.01 is a percentage point.", metavar="SHARE")
-    ] = None,
-    power: Annotated[float, Option(help="Plan: how surely.", metavar="SHARE")] = 0.8,
-    followers: Annotated[
-        float | None, Option(help="Plan without NAME: of a chosen user, and of no other chosen one.", metavar="N")
-    ] = None,
-    rate: Annotated[
-        float | None, Option(help="Plan without NAME: share of them who respond anyway.", metavar="SHARE")
-    ] = None,
+    name: str | None = Argument(
+        None, help="The campaign's name; a plan needs none.", metavar="NAME", show_default=False
+    ),
+    plan: bool = Option(False, "--plan", help="Say how many rounds with a hold-out show which effect."),
+    product: str | None = Option(None, help="Plan: the product of the rounds.", metavar="ID"),
+    k: int | None = Option(None, "-k", help="Plan: users of each round.", min=2, max=1000),
+    holdout: float | None = Option(None, help="Plan: share of them not to contact.", metavar="SHARE"),
+    rounds: int | None = Option(None, help="Plan: which effect do so many rounds show?", min=1),
+    effect: float | None = Option(
+        None, help="Plan: how many rounds show it? 0.01 is a percentage point.", metavar="SHARE"
+    ),
+    power: float = Option(0.8, help="Plan: how surely.", metavar="SHARE"),
+    followers: float | None = Option(
+        None, help="Plan without NAME: of a chosen user, and of no other chosen one.", metavar="N"
+    ),
+    rate: float | None = Option(None, help="Plan without NAME: share of them who respond anyway.", metavar="SHARE"),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -290,56 +285,51 @@ def lift(
         if followers is not None or rate is not None:
             raise BadParameter("the campaign knows --followers and --rate; leave them out.")
         with campaign_at(storage, typed(name), "lift") as campaign:
-            found = campaign.plan_lift(**terms, power=power)
+            planned = campaign.plan_lift(**terms, power=power)
     else:
         from tensorucb.campaign import plan_lift
 
         if followers is None or rate is None or product is not None:
             raise BadParameter("without a campaign, --plan needs --followers and --rate, and no --product.")
         named: dict[str, Any] = {"users": k, "holdout": holdout, "rounds": rounds, "effect": effect}
-        found = plan_lift(
+        planned = plan_lift(
             followers, rate, power=power, **{name: value for name, value in named.items() if value is not None}
         )
     if json:
-        emit_record(found)
+        emit_record(planned)
     else:
-        say(f"Plan: {found.text}")
+        say(f"Plan: {planned.text}")
 
 
 def _measured(storage: str, name: str, json: bool) -> None:
     with campaign_at(storage, name, "lift") as campaign:
-        found = campaign.lift()
+        measured = campaign.lift()
     if json:
-        emit_record(found)
+        emit_record(measured)
         return
     rows: list[tuple[str, ...]] = [
-        ("contacted", f"{found.contacted_followers:,}", f"{100 * found.contacted_rate:.2f} %"),
-        ("held out", f"{found.held_out_followers:,}", f"{100 * found.held_out_rate:.2f} %"),
+        ("contacted", f"{measured.contacted_followers:,}", f"{100 * measured.contacted_rate:.2f} %"),
+        ("held out", f"{measured.held_out_followers:,}", f"{100 * measured.held_out_rate:.2f} %"),
     ]
     columns = ["Followers of users who were", "Followers", "Responded"]
-    if found.revenue is not None:
+    if measured.revenue is not None:
         columns.append("Revenue per follower")
-        each = found.revenue.contacted, found.revenue.held_out
+        each = measured.revenue.contacted, measured.revenue.held_out
         rows = [(*row, money(revenue)) for row, revenue in zip(rows, each, strict=True)]
     print_table(columns, rows, words=columns[:1])
-    say(f"Lift: {found.text}")
-    if found.revenue is not None:
-        say(f"Lift of the revenue: {found.revenue.text}")
+    say(f"Lift: {measured.text}")
+    if measured.revenue is not None:
+        say(f"Lift of the revenue: {measured.revenue.text}")
 
 
 def expire(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:
     """Close the rounds whose deadline has passed, as a scheduler would every hour; say which."""
     with campaign_at(storage, name, "expire") as campaign:
         closed, left = campaign.expire(), campaign.status().open
-    if json:
-        emit_json({"closed": closed, "open": left})
-        return
-    if closed:
-        say(f"Closed, since their deadline has passed: {', '.join(map(shown, closed))}.")
-    else:
-        say("No round is due.")
-    if left:
-        say(f"Still open: {count(left, 'round')}.")
+    rounds = ", ".join(map(shown, closed))
+    said = f"Closed, since their deadline has passed: {rounds}." if closed else "No round is due."
+    still_open = [f"Still open: {count(left, 'round')}."] if left else []
+    answer(json, {"closed": closed, "open": left}, said, *still_open)
 
 
 def report(
@@ -354,24 +344,17 @@ def report(
         from tensorucb.plots import campaign_report
 
         page = campaign_report(campaign.progress(segment=segment)).save(out)
-    if json:
-        emit_json({"report": str(page)})
-        return
-    say(f"Report: {shown(page)}")
+    answer(json, {"report": str(page)}, f"Report: {shown(page)}")
 
 
 def export(
     name: opt.Name,
     out: opt.OutDirectory,
-    csv: Annotated[bool, Option("--csv", help="CSV files, for a spreadsheet, instead of Parquet.")] = False,
+    csv: bool = Option(False, "--csv", help="CSV files, for a spreadsheet, instead of Parquet."),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
     """Write a campaign as Parquet or CSV files: rounds, seeds, responses, credited edges, the log, users, products."""
     with campaign_at(storage, name, "export") as campaign:
         files = [str(path) for path in campaign.export(out, "csv" if csv else "parquet")]
-    if json:
-        emit_json({"files": files})
-        return
-    for path in files:
-        say(shown(path))
+    answer(json, {"files": files}, *map(shown, files))

@@ -9,14 +9,13 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import IDS, SPAN, STORAGE, campaign_at, finite, listed_ids, names_of_users, span, typed
-from tensorucb.cli._output import ask as answer_to
-from tensorucb.cli._output import count, emit_record, print_table, say, say_what_was_read, shown
+from tensorucb.cli._output import confirmed, count, emit_record, print_table, say, say_next, say_what_was_read, shown
 from tensorucb.errors import EarlyCloseError, FileFormatError, InputError, StateError
 from tensorucb.money import money
 from tensorucb.question import ARGUMENTS, help_of
@@ -29,47 +28,42 @@ Users = list[str] | None
 
 def ask(
     name: opt.Name,
-    product: Annotated[
-        str | None, Option(help="The product's id in the catalogue; not needed if that is empty.", metavar="ID")
-    ] = None,
-    features: Annotated[
-        str | None, Option(help="Its features instead, with commas between them.", metavar="NUMBERS")
-    ] = None,
-    strategy: Annotated[str | None, Option(help="The strategy that everybody gets.", metavar="ID")] = None,
-    strategies: Annotated[
-        str | None,
-        Option(help="Choose among these strategies: `all`, or ids with commas between them.", metavar="all|IDS"),
-    ] = None,
-    per_user: Annotated[
-        bool | None, Option("--per-user/--one-for-all", help="The best of --strategies for each user, or for all.")
-    ] = None,
-    k: Annotated[int | None, Option("--k", "-k", min=1, help=help_of("k"))] = None,
-    exclude: Annotated[Users, Option(help=help_of("exclude"), metavar=IDS)] = None,
-    candidates: Annotated[Users, Option(help=help_of("candidates"), metavar=IDS)] = None,
-    must_include: Annotated[Users, Option(help=help_of("must_include"), metavar=IDS)] = None,
-    users: Annotated[Users, Option(help=help_of("users"), metavar=IDS)] = None,
-    shadow: Annotated[Users, Option(help=help_of("shadow"), metavar=IDS)] = None,
-    cooldown: Annotated[str | None, Option(help=help_of("cooldown"), parser=span, metavar=SPAN)] = None,
-    audience_rest: Annotated[str | None, Option(help=help_of("audience_rest"), parser=span, metavar=SPAN)] = None,
-    budget: Annotated[float | None, Option(help=help_of("budget"), callback=finite)] = None,
-    costs: Annotated[Path | None, Option(help=f"{help_of('costs')} A table with columns user and cost.")] = None,
-    quotas: Annotated[
-        list[str] | None,
-        Option("--quota", help=f"{help_of('quotas')} One number is for all. Repeatable.", metavar="GROUP=NUMBER"),
-    ] = None,
-    minima: Annotated[
-        list[str] | None,
-        Option("--minimum", help=f"{help_of('minima')} One number is for all. Repeatable.", metavar="GROUP=NUMBER"),
-    ] = None,
-    groups: Annotated[Path | None, Option(help=f"{help_of('groups')} A table with columns user and group.")] = None,
-    holdout: Annotated[float | None, Option(help=help_of("holdout"), callback=finite)] = None,
+    product: str | None = Option(
+        None, help="The product's id in the catalogue; not needed if that is empty.", metavar="ID"
+    ),
+    features: str | None = Option(None, help="Its features instead, with commas between them.", metavar="NUMBERS"),
+    strategy: str | None = Option(None, help="The strategy that everybody gets.", metavar="ID"),
+    strategies: str | None = Option(
+        None, help="Choose among these strategies: `all`, or ids with commas between them.", metavar="all|IDS"
+    ),
+    per_user: bool | None = Option(
+        None, "--per-user/--one-for-all", help="The best of --strategies for each user, or for all."
+    ),
+    k: int | None = Option(None, "--k", "-k", min=1, help=help_of("k")),
+    exclude: Users = Option(None, help=help_of("exclude"), metavar=IDS),
+    candidates: Users = Option(None, help=help_of("candidates"), metavar=IDS),
+    must_include: Users = Option(None, help=help_of("must_include"), metavar=IDS),
+    users: Users = Option(None, help=help_of("users"), metavar=IDS),
+    shadow: Users = Option(None, help=help_of("shadow"), metavar=IDS),
+    cooldown: str | None = Option(None, help=help_of("cooldown"), parser=span, metavar=SPAN),
+    audience_rest: str | None = Option(None, help=help_of("audience_rest"), parser=span, metavar=SPAN),
+    budget: float | None = Option(None, help=help_of("budget"), callback=finite),
+    costs: Path | None = Option(None, help=f"{help_of('costs')} A table with columns user and cost."),
+    quotas: list[str] | None = Option(
+        None, "--quota", help=f"{help_of('quotas')} One number is for all. Repeatable.", metavar="GROUP=NUMBER"
+    ),
+    minima: list[str] | None = Option(
+        None, "--minimum", help=f"{help_of('minima')} One number is for all. Repeatable.", metavar="GROUP=NUMBER"
+    ),
+    groups: Path | None = Option(None, help=f"{help_of('groups')} A table with columns user and group."),
+    holdout: float | None = Option(None, help=help_of("holdout"), callback=finite),
     window: opt.Window = None,
-    deadline: Annotated[str | None, Option(help=help_of("deadline"), metavar="TIME")] = None,
-    credit: Annotated[str | None, Option(help=help_of("credit"), metavar="any|last|shared")] = None,
-    objective: Annotated[str | None, Option(help=help_of("objective"), metavar="direct|cascade")] = None,
-    epsilon: Annotated[float | None, Option(help=help_of("epsilon"), callback=finite)] = None,
-    request_id: Annotated[str | None, Option(help=help_of("request_id"), metavar="ID")] = None,
-    proposal: Annotated[str | None, Option(help=help_of("proposal"), metavar="ID")] = None,
+    deadline: str | None = Option(None, help=help_of("deadline"), metavar="TIME"),
+    credit: str | None = Option(None, help=help_of("credit"), metavar="any|last|shared"),
+    objective: str | None = Option(None, help=help_of("objective"), metavar="direct|cascade"),
+    epsilon: float | None = Option(None, help=help_of("epsilon"), callback=finite),
+    request_id: str | None = Option(None, help=help_of("request_id"), metavar="ID"),
+    proposal: str | None = Option(None, help=help_of("proposal"), metavar="ID"),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -89,8 +83,8 @@ def ask(
         _print(result, explanation, f"Round {result.id} (number {result.number})")
         # Rows of a log find the rounds of their product by themselves; without a product they need the round's number.
         place = [] if result.product is not None else [str(result.number)]
-        following = opt.next_command(storage, "tensorucb", "tell", name, *place, "FILE")
-        say(f"Next: contact them, then {following}")
+        following = opt.next_command(storage, "tell", name, *place, "FILE")
+        say_next(f"contact them, then {following}")
 
 
 def preview(**options: Any) -> None:
@@ -196,8 +190,9 @@ def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
 
 def _print(result: Ask | Preview, explanation: Any, title: str) -> None:
     rows = []
+    most = 3 if result.strategies is None else 2  # so that a line fits into a terminal
     for seed in explanation.seeds:
-        best = ", ".join(f"{shown(each.user)} {each.probability:.2f}" for each in seed.followers[:3])
+        best = ", ".join(f"{shown(each.user)} {each.probability:.2f}" for each in seed.followers[:most])
         place = f"{seed.rank} held out" if seed.status == "held_out" else f"{seed.rank}"
         gets = () if result.strategies is None else (shown(seed.strategy),)
         rows.append((place, shown(seed.user), *gets, f"{seed.gain:,.2f}", f"{seed.score:,.2f}", best))
@@ -228,15 +223,13 @@ def _print(result: Ask | Preview, explanation: Any, title: str) -> None:
 
 def tell(
     name: opt.Name,
-    files: Annotated[
-        list[str],
-        Argument(
-            help="The round (its id or number; without it, the log says which), and a .csv, .ndjson or .parquet file, "
-            "or - for NDJSON on stdin.",
-            metavar="[ROUND] FILE",
-            show_default=False,
-        ),
-    ],
+    files: list[str] = Argument(
+        ...,
+        help="The round (its id or number; without it, the log says which), and a .csv, .ndjson or .parquet file, "
+        "or - for NDJSON on stdin.",
+        metavar="[ROUND] FILE",
+        show_default=False,
+    ),
     strict: opt.Strict = False,
     max_left_out: opt.MaxLeftOut = 0.5,
     columns: opt.Columns = None,
@@ -255,8 +248,8 @@ def tell(
         raise BadParameter(f"give a ROUND and a FILE, or a FILE alone; got {', '.join(map(repr, files))}.")
     named = opt.column_names(columns)
     rows = _stdin() if file == "-" else file
+    options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": named}
     with campaign_at(storage, name, "tell") as campaign:
-        options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": named}
         if rounds:
             report = campaign.tell(rounds[0], rows, **options)
         else:
@@ -322,18 +315,18 @@ def _closed(campaign: Campaign, round_id: str, early: bool) -> Ask:
         if sys.stdin is None or not sys.stdin.isatty():
             raise
         say(str(error).partition(" Nothing was closed.")[0], err=True)
-        if answer_to("Close it now? [y/N]:").lower() not in ("y", "yes"):
+        if not confirmed("Close it now?"):
             raise StateError("nothing was closed, since the question was not answered with yes.") from None
     return campaign.close(round_id, early=True)
 
 
 def close(
     name: opt.Name,
-    round_id: Annotated[
-        str, Argument(help="The round: its id, from ask, or its number.", metavar="ROUND", show_default=False)
-    ],
-    cancel: Annotated[bool, Option("--cancel", help="Learn nothing, since nobody was contacted.")] = False,
-    early: Annotated[bool, Option("--early", help="Do not ask, though most responses may still come.")] = False,
+    round_id: str = Argument(
+        ..., help="The round: its id, from ask, or its number.", metavar="ROUND", show_default=False
+    ),
+    cancel: bool = Option(False, "--cancel", help="Learn nothing, since nobody was contacted."),
+    early: bool = Option(False, "--early", help="Do not ask, though most responses may still come."),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -345,4 +338,4 @@ def close(
         emit_record(ended, model=model)
         return
     say(f"Round {shown(ended.id)} is {ended.status}.")
-    say(f"Next: {opt.next_command(storage, 'tensorucb', 'status', name)}")
+    say_next(opt.next_command(storage, "status", name))

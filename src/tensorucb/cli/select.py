@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, BadParameter, Option
 
@@ -31,53 +31,42 @@ def _epsilon(value: float) -> float:
 
 
 def select(
-    edges: Annotated[
-        Path, Argument(help="Edge list: .csv, .tsv (also .gz) or .parquet.", metavar="EDGES", show_default=False)
-    ],
-    k: Annotated[int, Option("--k", "-k", min=1, help="How many seeds.")] = 10,
-    probability: Annotated[
-        str | None, Option(help="Column that holds each edge's probability.", metavar="COLUMN")
-    ] = None,
-    weighted_cascade: Annotated[
-        bool, Option("--weighted-cascade", help="Probability 1 / in-degree of the target (the default).")
-    ] = False,
-    uniform: Annotated[
-        float | None, Option(min=0.0, max=1.0, help="The same probability for all edges.", callback=opt.finite)
-    ] = None,
-    source: Annotated[str, Option(help="Column of the users who influence.", metavar="COLUMN")] = "source",
-    target: Annotated[str, Option(help="Column of the users who are influenced.", metavar="COLUMN")] = "target",
-    objective: Annotated[
-        Objective, Option(help="cascade: all who are reached; direct: by the seeds alone.")
-    ] = "cascade",
-    algorithm: Annotated[
-        Algorithm | None,
-        Option(help="For the cascade; direct is solved by exact greedy.", show_default="opim"),
-    ] = None,
-    model: Annotated[
-        Model, Option(help="How a cascade spreads: ic, independent cascades; lt, linear thresholds.")
-    ] = "ic",
-    epsilon: Annotated[float, Option(help="What sampling may cost of the guarantee.", callback=_epsilon)] = 0.1,
-    redundancy: Annotated[
-        float,
-        Option(
-            min=0.0,
-            max=1.0,
-            help="How far a second contact of the same user brings nothing new: 0 each edge counts, 1 the strongest.",
-            callback=opt.finite,
-        ),
-    ] = 0.0,
-    exclude: Annotated[
-        list[str] | None,
-        Option(
-            help="Who must not be a seed: an id as it is, or @FILE with one on each line; @@ann is the id @ann. "
-            "Repeatable.",
-            metavar=opt.IDS,
-        ),
-    ] = None,
+    edges: Path = Argument(
+        ..., help="Edge list: .csv, .tsv (also .gz) or .parquet.", metavar="EDGES", show_default=False
+    ),
+    k: int = Option(10, "--k", "-k", min=1, help="How many seeds."),
+    probability: str | None = Option(None, help="Column that holds each edge's probability.", metavar="COLUMN"),
+    weighted_cascade: bool = Option(
+        False, "--weighted-cascade", help="Probability 1 / in-degree of the target (the default)."
+    ),
+    uniform: float | None = Option(
+        None, min=0.0, max=1.0, help="The same probability for all edges.", callback=opt.finite
+    ),
+    source: str = Option("source", help="Column of the users who influence.", metavar="COLUMN"),
+    target: str = Option("target", help="Column of the users who are influenced.", metavar="COLUMN"),
+    objective: Objective = Option("cascade", help="cascade: all who are reached; direct: by the seeds alone."),
+    algorithm: Algorithm | None = Option(
+        None, help="For the cascade; direct is solved by exact greedy.", show_default="opim"
+    ),
+    model: Model = Option("ic", help="How a cascade spreads: ic, independent cascades; lt, linear thresholds."),
+    epsilon: float = Option(0.1, help="What sampling may cost of the guarantee.", callback=_epsilon),
+    redundancy: float = Option(
+        0.0,
+        min=0.0,
+        max=1.0,
+        help="How far a second contact of the same user brings nothing new: 0 each edge counts, 1 the strongest.",
+        callback=opt.finite,
+    ),
+    exclude: list[str] | None = Option(
+        None,
+        help="Who must not be a seed: an id as it is, or @FILE with one on each line; @@ann is the id @ann. "
+        "Repeatable.",
+        metavar=opt.IDS,
+    ),
     seed: opt.Seed = 0,
-    threads: Annotated[
-        int | None, Option(min=1, max=1024, help="Threads; the answer is the same.", show_default="all cores")
-    ] = None,
+    threads: int | None = Option(
+        None, min=1, max=1024, help="Threads; the answer is the same.", show_default="all cores"
+    ),
     engine: opt.EngineName = "local",
     address: opt.Address = None,
     json: opt.Json = False,

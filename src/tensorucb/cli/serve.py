@@ -36,19 +36,16 @@ token = opt.commands("Make, list and revoke the tokens of the service.")
 
 def serve(
     storage: Storage = STORAGE,
-    host: Annotated[
-        str, Option(help="The address to listen on; another than this machine's needs tokens.", metavar="HOST")
-    ] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="The port to listen on; 0 is any free one.")] = 8000,
-    read_only: Annotated[bool, Option("--read-only", help="Show campaigns, and change nothing.")] = False,
-    allow_host: Annotated[
-        list[str] | None,
-        Option(
-            help="A name by which browsers address the service, such as that of a proxy. Repeatable.", metavar="HOST"
-        ),
-    ] = None,
-    workers: Annotated[int, Option(min=1, max=256, help="Processes; more than one needs PostgreSQL.")] = 1,
-    log_level: Annotated[str, Option(help="Write logs from this level on.", metavar="|".join(_LEVELS))] = "info",
+    host: str = Option(
+        "127.0.0.1", help="The address to listen on; another than this machine's needs tokens.", metavar="HOST"
+    ),
+    port: int = Option(8000, min=0, max=65535, help="The port to listen on; 0 is any free one."),
+    read_only: bool = Option(False, "--read-only", help="Show campaigns, and change nothing."),
+    allow_host: list[str] | None = Option(
+        None, help="A name by which browsers address the service, such as that of a proxy. Repeatable.", metavar="HOST"
+    ),
+    workers: int = Option(1, min=1, max=256, help="Processes; more than one needs PostgreSQL."),
+    log_level: str = Option("info", help="Write logs from this level on.", metavar="|".join(_LEVELS)),
     engine: opt.EngineName = "local",
     address: opt.Address = None,
 ) -> None:
@@ -115,9 +112,9 @@ def _greet(settings: ServiceSettings, address: str) -> None:
 def add(
     storage: Storage,
     name: TokenName,
-    role: Annotated[
-        str, Option(help="; ".join(f"{role} {what}" for role, what in _ROLES.items()) + ".", metavar="|".join(_ROLES))
-    ] = "read",
+    role: str = Option(
+        "read", help="; ".join(f"{role} {what}" for role, what in _ROLES.items()) + ".", metavar="|".join(_ROLES)
+    ),
     json: opt.Json = False,
 ) -> None:
     """Make a token and print it, this once."""

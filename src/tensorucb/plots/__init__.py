@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tensorucb.plots._campaign_report import campaign_report
-from tensorucb.plots._export import save_figure, specification
 from tensorucb.plots._figures import (
     bound_chart,
     degree_distribution,
@@ -13,7 +12,7 @@ from tensorucb.plots._figures import (
     runtime_over_size,
     seed_reasons,
 )
-from tensorucb.plots._report import Block, Code, Figure, Report, Section, Table, Text
+from tensorucb.plots._report import Block, Code, Figure, Report, Section, Table, Text, save_figure, specification
 from tensorucb.plots._theme import theme
 
 __all__ = [

@@ -111,7 +111,8 @@ def campaign_report(progress: CampaignProgress) -> Report:
 
 
 def _numbers(progress: CampaignProgress) -> list[tuple[str, str]]:
-    closed, found = progress.closed, progress.calibration
+    closed = progress.closed
+    intervals = progress.calibration
     numbers = [(f"{progress.reached:,}", "different users have responded")]
     if closed.expected is not None:
         numbers.insert(0, (f"{closed.compared:,}", f"responses in closed rounds; {closed.expected:,.0f} were expected"))
@@ -123,8 +124,8 @@ def _numbers(progress: CampaignProgress) -> list[tuple[str, str]]:
         numbers.append((money(progress.revenue.closed), f"revenue of closed rounds{more}"))
         if progress.revenue.return_on_cost is not None:
             numbers.append((money(progress.revenue.return_on_cost), "revenue for each unit spent"))
-    if found is not None:
-        numbers.append((f"{found.held} of {found.rounds}", "intervals held; 90 % are promised"))
+    if intervals is not None:
+        numbers.append((f"{intervals.held} of {intervals.rounds}", "intervals held; 90 % are promised"))
     if progress.lift is not None and progress.lift.responders:
         numbers.append((_points(progress.lift.difference), "percentage points of followers by contact"))
     return numbers
@@ -217,12 +218,12 @@ def _revenue_cells(entry: RoundProgress) -> tuple[str, ...]:
 
 
 def _calibration(progress: CampaignProgress) -> list[Section]:
-    found = progress.calibration
-    if found is None:
+    intervals = progress.calibration
+    if intervals is None:
         return []
     title = "Can the forecasts be trusted?"
-    figure = [Figure(running_calibration(progress.rounds))] if found.rounds >= FEWEST else []
-    return [Section(title, [Text(_sentence(found.text)), *figure, Text(CALIBRATION)])]
+    figure = [Figure(running_calibration(progress.rounds))] if intervals.rounds >= FEWEST else []
+    return [Section(title, [Text(_sentence(intervals.text)), *figure, Text(CALIBRATION)])]
 
 
 def _lift(progress: CampaignProgress) -> Section:

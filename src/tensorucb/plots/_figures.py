@@ -13,7 +13,7 @@ from tensorucb.checks import check_array, check_instance, check_mapping, check_r
 from tensorucb.errors import InputError
 from tensorucb.experiments import Experiment, Interval
 from tensorucb.plots._lines import line_chart, log_ticks, short_number
-from tensorucb.plots._theme import colours, dashes, leaders, sequential, titled
+from tensorucb.plots._theme import chart_of, colours, dashes, leaders, sequential, titled
 
 REGRET = "Regret is how many more users the best possible choice would have reached in a round. Lower is better."
 REGRET_AXIS = "Regret per round (users)"
@@ -118,7 +118,7 @@ def _bar_layers(rows: list[dict[str, Any]], order: list[str], ends: tuple[float,
     scale = alt.Scale(domain=list(ends), nice=False)
 
     def part(kept: list[dict[str, Any]]) -> Any:
-        return alt.Chart(alt.Data(values=kept)).encode(y=alt.Y("label:N", sort=order, title=None, axis=axis))
+        return chart_of(kept).encode(y=alt.Y("label:N", sort=order, title=None, axis=axis))
 
     def at(field: str) -> Any:
         return alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=6, grid=True))
@@ -179,7 +179,7 @@ def degree_distribution(degrees: Mapping[str, ArrayLike]) -> Any:
 
     y_title = "Share of users with at least as many"
     chart = (
-        alt.Chart(alt.Data(values=rows))
+        chart_of(rows)
         .mark_line(point=alt.OverlayMarkDef(size=26, filled=True), strokeWidth=1.6)
         .encode(
             x=alt.X("degree:Q", title="Out-degree", scale=alt.Scale(type="log", nice=False), axis=powers("degree")),
@@ -268,7 +268,7 @@ def seed_reasons(rows: Sequence[Mapping[str, Any]], *, title: str = "Why these s
     ]
     scale = alt.Scale(domain=["expected from what was seen", "added to explore"], range=["#1477c0", "#e69f00"])
     bars = (
-        alt.Chart(alt.Data(values=parts))
+        chart_of(parts)
         .mark_bar(cornerRadiusEnd=3, height={"band": 0.62})
         .encode(
             y=alt.Y("seed:N", sort=order, title="Seed, in order of choice", axis=alt.Axis(domain=False)),

@@ -15,7 +15,7 @@ import numpy as np
 from tensorucb.checks import check_mapping, check_text
 from tensorucb.errors import InputError
 from tensorucb.experiments import Interval
-from tensorucb.plots._theme import HEIGHT, LONGEST_TITLE, colours, dashes, knows_the_truth, titled
+from tensorucb.plots._theme import HEIGHT, LONGEST_TITLE, chart_of, colours, dashes, knows_the_truth, titled
 
 GAP = 16  # pixels between neighbouring labels
 _WHISKER_STEP = 8  # pixels between the intervals of neighbouring lines
@@ -99,7 +99,7 @@ def line_chart(
     layers = _line_layers(rows, looks, x_axis, y_axis, dots=points)
     endings = [_ending(label, curve, scale, looks.get(label)) for label, curve in curves.items()]
     if reference:
-        zero = alt.Chart(alt.Data(values=[{"mean": 0}]), name="reference").mark_rule(style="reference")
+        zero = chart_of([{"mean": 0}], name="reference").mark_rule(style="reference")
         layers.insert(0, zero.encode(y=y_axis))
         endings.append(Ending(reference, f"{reference} · 0", "reference", scale.pixel(0.0), dash=(4, 3)))
     layers += [*ending_layers(endings, scale.height), _hover(rows, x_axis, y_axis)]
@@ -125,7 +125,7 @@ def _line_layers(
         if row["label"] not in looks:
             groups["knowing" if knows_the_truth(row["label"]) else "quiet"].append(row)
     layers = [
-        alt.Chart(alt.Data(values=group), name=f"lines-{style}")
+        chart_of(group, name=f"lines-{style}")
         .mark_line(style=f"{style}-line")
         .encode(x=x_axis, y=y_axis, detail="label:N")
         for style, group in groups.items()
@@ -133,8 +133,8 @@ def _line_layers(
     ]
     first = next(iter(looks), None)
     for label, look in reversed(list(looks.items())):
-        own = alt.Data(values=[row for row in rows if row["label"] == label])
-        base = alt.Chart(own, name=f"line-{label}").encode(x=x_axis, y=y_axis)
+        own = [row for row in rows if row["label"] == label]
+        base = chart_of(own, name=f"line-{label}").encode(x=x_axis, y=y_axis)
         width = 3.0 if label == first and groups["quiet"] else 2.2
         layers.append(base.mark_line(color=look.colour, strokeDash=look.dash, strokeWidth=width))
         if dots:
@@ -148,7 +148,7 @@ def _hover(rows: Sequence[dict[str, Any]], x_axis: Any, y_axis: Any) -> Any:
     tip = [alt.Tooltip("label:N", title="line"), alt.Tooltip("x:Q", title="at")]
     tip += [alt.Tooltip(f"{name}:Q", format=".3~f") for name in ("mean", "low", "high")]
     return (
-        alt.Chart(alt.Data(values=list(rows)), name="hover")
+        chart_of(rows, name="hover")
         .mark_circle(size=40, style="whisker")
         .encode(x=x_axis, y=y_axis, opacity=alt.when(near).then(alt.value(1)).otherwise(alt.value(0)), tooltip=tip)
         .add_params(near)
@@ -247,7 +247,7 @@ def _pixels(field: str) -> dict[str, Any]:
 
 def _leaders(rows: Sequence[dict[str, Any]], left: int, right: int, begin: str, end: str) -> Any:
     return (
-        alt.Chart(alt.Data(values=list(rows)), name=f"end-leaders-{end}")
+        chart_of(rows, name=f"end-leaders-{end}")
         .mark_rule(style="leader", xOffset=left, x2Offset=right)
         .encode(x=alt.XValue("width"), x2=alt.X2Value("width"), y=alt.Y(**_pixels(begin)), y2=alt.Y2(f"{end}:Q"))
     )
@@ -258,7 +258,7 @@ def _whisker(ending: Ending, shift: int) -> list[Any]:
     low, high = ending.interval or (0.0, 0.0)
     parts = {"whisker": (0, low, high), "whisker-low": (_CAP, low, low), "whisker-high": (_CAP, high, high)}
     return [
-        alt.Chart(alt.Data(values=[{"from": begin, "to": end}]), name=f"{name}-{ending.label}")
+        chart_of([{"from": begin, "to": end}], name=f"{name}-{ending.label}")
         .mark_rule(color=ending.colour, strokeWidth=1.8, xOffset=shift - half, x2Offset=shift + half)
         .encode(x=alt.XValue("width"), x2=alt.X2Value("width"), y=alt.Y(**_pixels("from")), y2=alt.Y2("to:Q"))
         for name, (half, begin, end) in parts.items()
@@ -269,7 +269,7 @@ def _names(rows: Sequence[dict[str, Any]], style: str, shift: int) -> Any:
     if not rows:
         return None
     text = (
-        alt.Chart(alt.Data(values=list(rows)), name=f"end-labels-{style}")
+        chart_of(rows, name=f"end-labels-{style}")
         .mark_text(align="left", baseline="middle", dx=shift, style=f"{style}-label")
         .encode(x=alt.XValue("width"), y=alt.Y(**_pixels("place")), text="text:N")
     )

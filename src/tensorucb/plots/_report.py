@@ -1,4 +1,4 @@
-"""`Report`: one HTML file that holds everything it shows, scripts included, and fetches nothing."""
+"""What is written: figures as PNG and SVG files, and pages that hold all they show; nothing is fetched."""
 
 from __future__ import annotations
 
@@ -12,48 +12,84 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+import altair as alt
 import vl_convert
 
 from tensorucb.files import atomic_write
-from tensorucb.plots._export import specification
 from tensorucb.plots._theme import theme
+
+# -- figures --
+
+
+def specification(chart: Any, *, responsive: bool = False) -> dict[str, Any]:
+    """The figure as a Vega-Lite document with the house theme; ``responsive`` fits it to its container.
+
+    Examples
+    --------
+    >>> from tensorucb.plots import degree_distribution, specification
+    >>> specification(degree_distribution({"mine": [1, 2, 5]}), responsive=True)["width"]
+    'container'
+    """
+    document: dict[str, Any] = chart.to_dict()
+    document["config"] = theme("light")
+    if responsive:
+        document["width"] = "container"
+        document["autosize"] = {"type": "fit-x", "contains": "padding"}
+    return document
+
+
+def save_figure(chart: Any, directory: str | Path, name: str) -> list[Path]:
+    """Write ``name.png`` (twice the screen's resolution) and ``name.svg`` into ``directory``.
+
+    Examples
+    --------
+    >>> from tensorucb.plots import degree_distribution
+    >>> [path.name for path in save_figure(degree_distribution({"mine": [1, 2, 5]}), "figures", "degrees")]
+    ['degrees.png', 'degrees.svg']
+    """
+    document = specification(chart)
+    document["config"]["aria"] = False  # a description of every point would make the SVG many times larger
+    _without_hover(document)
+    release = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    options: dict[str, Any] = {"vl_version": release, "allowed_base_urls": []}
+    content = {
+        Path(directory) / f"{name}.png": vl_convert.vegalite_to_png(document, scale=2, **options),
+        Path(directory) / f"{name}.svg": vl_convert.vegalite_to_svg(document, **options).encode(),
+    }
+    for path, drawn in content.items():
+        with atomic_write(path) as file:
+            file.write(drawn)
+    return list(content)
+
+
+def _without_hover(document: dict[str, Any]) -> None:
+    """Leave out what only a pointer would show."""
+    if "layer" in document:
+        hidden = {layer["name"] for layer in document["layer"] if layer.get("name") == "hover"}
+        document["layer"] = [layer for layer in document["layer"] if layer.get("name") not in hidden]
+        document["params"] = [each for each in document.get("params", ()) if not hidden & set(each.get("views", ()))]
+
+
+# -- pages --
 
 
 @dataclass(frozen=True)
 class Text:
-    r"""Paragraphs, separated by empty lines.
-
-    Examples
-    --------
-    >>> Text("One paragraph.\n\nAnother one.").text.count("paragraph")
-    1
-    """
+    """Paragraphs, separated by empty lines."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Code:
-    """A command or some lines to copy.
-
-    Examples
-    --------
-    >>> Code("tensorucb demo").text
-    'tensorucb demo'
-    """
+    """A command or some lines to copy."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; columns of numbers are set right, the row ``best`` is tinted.
-
-    Examples
-    --------
-    >>> Table(["policy", "regret"], [["TensorUCB", 5.8], ["LinUCB", 7.7]], best=0).columns
-    ['policy', 'regret']
-    """
+    """A table; columns of numbers are set right, the row ``best`` is tinted."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -62,14 +98,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """An Altair chart with a caption; readers who do not see it hear the chart's ``description``, or else its title.
-
-    Examples
-    --------
-    >>> from tensorucb.plots import degree_distribution
-    >>> Figure(degree_distribution({"mine": [1, 2, 5]}), "Most users have few followers.").caption
-    'Most users have few followers.'
-    """
+    """An Altair chart with a caption; readers who do not see it hear the chart's ``description``, or else its title."""
 
     chart: Any
     caption: str = ""
@@ -81,13 +110,7 @@ Block = Text | Code | Table | Figure
 
 @dataclass(frozen=True)
 class Section:
-    """A headed part of the report.
-
-    Examples
-    --------
-    >>> Section("Summary", [Text("All went well.")]).title
-    'Summary'
-    """
+    """A headed part of the report."""
 
     title: str
     blocks: Sequence[Block]

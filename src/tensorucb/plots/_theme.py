@@ -57,6 +57,11 @@ _INKS = {
 }
 
 
+def chart_of(rows: Sequence[Mapping[str, Any]], **properties: Any) -> Any:
+    """A chart of rows that are part of the figure."""
+    return alt.Chart(alt.Data(values=list(rows)), **properties)
+
+
 def titled(
     chart: Any,
     title: str,
@@ -158,8 +163,8 @@ def _styles(ink: Mapping[str, str]) -> dict[str, Any]:
 def distinct(names: Iterable[object]) -> list[str]:
     """Names as texts, with a number behind one that came before: a figure puts what is called the same in one place."""
     seen: dict[str, int] = {}
-    found = []
+    numbered = []
     for name in map(str, names):
         seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return found
+        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return numbered

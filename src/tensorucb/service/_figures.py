@@ -22,6 +22,7 @@ from tensorucb.plots._campaign import (
     believed_and_observed,
     cost_side_by_side,
     expected_and_observed,
+    goes_together,
     lift_interval,
     lift_side_by_side,
     reach_side_by_side,
@@ -29,10 +30,10 @@ from tensorucb.plots._campaign import (
     running_regret,
     running_spend,
     running_sums,
+    strategies_by_product,
 )
 from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, GROUPS, LIFT, SEGMENTS
 from tensorucb.plots._theme import distinct
-from tensorucb.plots._together import goes_together, strategies_by_product
 from tensorucb.service._auth import mask_for
 from tensorucb.service._bodies import Id
 from tensorucb.service._documents import progress_document
