@@ -53,12 +53,6 @@ class RevenueLift:
         ``contacted - held_out``.
     low, high
         Ends of its interval at ``level``.
-
-    Examples
-    --------
-    >>> from tensorucb.campaign import RevenueLift
-    >>> print(RevenueLift(0.52, 0.31, difference=0.21, low=0.05, high=0.4).text)
-    contact changes the revenue per follower by +0.21 (90 % interval +0.05 to +0.40).
     """
 
     contacted: float
@@ -116,13 +110,6 @@ class Lift:
         Rounds in which both arms have followers.
     revenue
         The same of what followers spend, see `RevenueLift`; None if nothing is known of that.
-
-    Examples
-    --------
-    >>> from tensorucb.campaign import Lift
-    >>> lift = Lift(0.15, 0.05, 900, 300, responders=150, difference=0.10, low=0.07, high=0.13, rounds=20)
-    >>> f"{lift.difference:+.0%} ({lift.low:+.0%} to {lift.high:+.0%})"
-    '+10% (+7% to +13%)'
     """
 
     contacted_rate: float

@@ -47,13 +47,6 @@ class LiftPlan:
         Probability that the interval of `Lift` then lies above 0.
     level
         Of that interval.
-
-    Examples
-    --------
-    >>> from tensorucb.campaign import plan_lift
-    >>> plan = plan_lift(followers=40, rate=0.02, rounds=20)
-    >>> f"{plan.effect:.1%}"
-    '1.5%'
     """
 
     rounds: int | None

@@ -9,7 +9,7 @@ look back on, the interval is the policy's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,8 +28,10 @@ from tensorucb.work import Engine
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
 
-
-_RUNS, _LEAST_RUNS = 1000, 50
+TAILS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
+"""The shares of numbers below the ends of an interval."""
+_RUNS = 1000
+_LEAST_RUNS = 50
 _DRAWS = 32  # of what is not known of the sources
 # Rounds looked back on, so that an ask does not take longer as a campaign grows older.
 _WINDOW = 200
@@ -152,23 +154,38 @@ def foresee(
     forecast = _stated(beliefs, audience, expected)
     factor = width_factor(past, LEVEL)
     if objective == "direct":
-        gains = sum(w * direct_gains(graph, p, rows, beliefs.redundancy) for w, p in beliefs.each_round())
+        gains = expected_gains(beliefs, rows)
         low, high = forecast.widened(factor, audience.size)
-        return Outlook(_reach(forecast.mean, low, high, objective), forecast, beliefs, np.asarray(gains))
-    # Users that each seed adds in simulated cascades, in each of the rounds that stand for all.
-    weights, reached = [], []
-    for weight, p in beliefs.each_round():
-        runs = max(_LEAST_RUNS, round(weight * _RUNS))
-        reached.append(simulate_gains(graph, p, rows, runs, rng, redundancy=beliefs.redundancy, engine=engine))
-        weights.append(np.full(runs, weight / runs))
-    shares, added = np.concatenate(weights), np.concatenate(reached)
+        return Outlook(_reach(forecast.mean, low, high, objective), forecast, beliefs, gains)
+
+    def simulate(p: F64, runs: int) -> F64:
+        """Users that each seed adds in simulated cascades."""
+        return simulate_gains(graph, p, rows, runs, rng, redundancy=beliefs.redundancy, engine=engine)
+
+    shares, added = in_all_rounds(beliefs, _RUNS, simulate)
     totals = added.sum(axis=1)
     mean = float(shares @ totals)
-    order = np.argsort(totals, kind="stable")
-    ends = np.searchsorted(np.cumsum(shares[order]), [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
-    low, high = totals[order][np.minimum(ends, order.size - 1)].tolist()
-    low, high = Forecast(mean, min(low, mean), max(high, mean)).widened(factor, graph.n_nodes - rows.size)
+    low, high = weighted(mean, shares, totals).widened(factor, graph.n_nodes - rows.size)
     return Outlook(_reach(mean, low, high, objective), forecast, beliefs, shares @ added)
+
+
+def in_all_rounds(beliefs: Beliefs, runs: int, simulate: Callable[[F64, int], F64]) -> tuple[F64, F64]:
+    """About so many simulated cascades in the rounds that stand for all, and the weight of each."""
+    weights = []
+    results = []
+    for weight, p in beliefs.each_round():
+        count = max(_LEAST_RUNS, round(weight * runs))
+        results.append(simulate(p, count))
+        weights.append(np.full(count, weight / count))
+    return np.concatenate(weights), np.concatenate(results)
+
+
+def weighted(mean: float, weights: F64, totals: F64, unit: float = 1.0) -> Forecast:
+    """A forecast with this mean, and the interval of totals with these weights; in units."""
+    order = np.argsort(totals, kind="stable")
+    ends = np.searchsorted(np.cumsum(weights[order]), TAILS)
+    low, high = totals[order][np.minimum(ends, order.size - 1)].tolist()
+    return Forecast(mean / unit, min(low, mean) / unit, max(high, mean) / unit)
 
 
 @dataclass(frozen=True)
@@ -240,7 +257,7 @@ def between_levels(sums: F64) -> F64:
 
 def stated(mean: float, weights: F64, counts: F64, audience: int) -> Forecast:
     """A forecast with this mean, and the interval of a mixture of binomials with these weights and expected counts."""
-    low, high = (_quantile(weights, counts, audience, share) for share in ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0))
+    low, high = (_quantile(weights, counts, audience, share) for share in TAILS)
     return Forecast(mean, min(low, mean), max(high, mean))
 
 
@@ -322,6 +339,13 @@ def direct_gains(graph: Graph, p: F64, rows: I64, redundancy: float, values: F64
         gains[i] = float(added.sum() if values is None else added @ values[targets])
         covered.take(own, targets)
     return gains
+
+
+def expected_gains(beliefs: Beliefs, rows: I64, values: F64 | None = None) -> F64:
+    """The same on average over the rounds that stand for all."""
+    graph = beliefs.graph
+    rounds = beliefs.each_round()
+    return np.asarray(sum(weight * direct_gains(graph, p, rows, beliefs.redundancy, values) for weight, p in rounds))
 
 
 def added_by_all(beliefs: Beliefs, rows: I64, values: F64 | None = None) -> F64:

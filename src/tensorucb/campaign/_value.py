@@ -26,14 +26,16 @@ import numpy as np
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import (
+    TAILS,
     Audience,
     Beliefs,
     Outcome,
     Outlook,
-    added_by_all,
     between_levels,
-    direct_gains,
     drawn,
+    expected_gains,
+    in_all_rounds,
+    weighted,
     width_factor,
 )
 from tensorucb.campaign._round import LEVEL, Forecast, Id, Revenue, Round
@@ -52,7 +54,6 @@ _POOL = 1000  # the most ratios kept of how amounts scatter
 _REPEATS = 8  # simulated rounds for each draw of what is not known
 _MANY = 2000  # responses from which on a sum of amounts is drawn as a normal number
 _RUNS = 400  # cascades
-_TAILS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
 
 
 @dataclass(frozen=True)
@@ -214,16 +215,12 @@ def with_revenue(
         nothing = replace(outlook.reach, revenue=Revenue(0.0, 0.0, 0.0))
         return replace(outlook, reach=nothing, revenues=np.zeros(rows.size) if objective == "direct" else None)
     factor = width_factor([outcome.revenue for outcome in past if outcome.revenue is not None], LEVEL)
-    each = sum(
-        weight * direct_gains(beliefs.graph, p, rows, beliefs.redundancy, worth.means)
-        for weight, p in beliefs.each_round()
-    )
-    revenues = np.asarray(each)
+    revenues = expected_gains(beliefs, rows, worth.means)
     mean = float(revenues.sum())
     if mean <= 0.0:
         return replace(outlook, reach=replace(outlook.reach, revenue=Revenue(0.0, 0.0, 0.0)), revenues=revenues)
     unit = mean / forecast.mean
-    low, high = np.quantile(_simulated(beliefs, Audience.of(beliefs.graph, rows), worth), _TAILS).tolist()
+    low, high = np.quantile(_simulated(beliefs, Audience.of(beliefs.graph, rows), worth), TAILS).tolist()
     stated = Forecast(forecast.mean, min(low, mean) / unit, max(high, mean) / unit)
     shown = stated
     if objective == "cascade":
@@ -273,32 +270,13 @@ def _of_cascades(outlook: Outlook, rows: I64, worth: Worth, unit: float, engine:
     values = worth.means.copy()
     values[rows] = 0.0
     rng = np.random.default_rng(0)
-    weights, totals = [], []
-    for weight, p in beliefs.each_round():
-        runs = max(50, round(weight * _RUNS))
-        totals.append(
-            simulate_cascades(
-                beliefs.graph, p, rows, runs, rng, values=values, redundancy=beliefs.redundancy, engine=engine
-            )
+
+    def simulate(p: F64, runs: int) -> F64:
+        return simulate_cascades(
+            beliefs.graph, p, rows, runs, rng, values=values, redundancy=beliefs.redundancy, engine=engine
         )
-        weights.append(np.full(runs, weight / runs))
-    shares, sums = np.concatenate(weights), np.concatenate(totals)
-    mean = float(shares @ sums)
+
+    shares, sums = in_all_rounds(beliefs, _RUNS, simulate)
     scatter = np.sqrt(sums * unit * float(np.mean(worth.ratios**2))) * rng.standard_normal(sums.size)
-    drawn_sums = np.maximum(sums + scatter, 0.0) * np.exp(worth.doubt * rng.standard_normal(sums.size))
-    order = np.argsort(drawn_sums, kind="stable")
-    ends = np.searchsorted(np.cumsum(shares[order]), _TAILS)
-    low, high = drawn_sums[order][np.minimum(ends, order.size - 1)].tolist()
-    return Forecast(mean / unit, min(low, mean) / unit, max(high, mean) / unit)
-
-
-def revenues_of(rows: I64, held: I64, outlook: Outlook, worth: Worth | None) -> F64:
-    """What each chosen user adds to the expected revenue; of those held out, what they would add. Empty if unknown."""
-    if outlook.revenues is None or worth is None:
-        return np.empty(0)
-    out = np.isin(rows, held)
-    revenues = np.empty(rows.size)
-    revenues[~out] = outlook.revenues
-    if held.size:
-        revenues[out] = added_by_all(outlook.beliefs, rows[~out], worth.means)[rows[out]]
-    return revenues
+    spent = np.maximum(sums + scatter, 0.0) * np.exp(worth.doubt * rng.standard_normal(sums.size))
+    return weighted(float(shares @ sums), shares, spent, unit)
