@@ -23,7 +23,7 @@ from tensorucb.campaign._people import Weariness, fatigue_of, read_people, weari
 from tensorucb.campaign._question import Reader, check_same
 from tensorucb.campaign._reach import Beliefs, Outcome, Outlook, added_by_all, foresee
 from tensorucb.campaign._round import Preview, Round, RoundStrategies, round_id
-from tensorucb.campaign._value import Worth, with_revenue
+from tensorucb.campaign._value import Worth
 from tensorucb.errors import InputError, StateError
 from tensorucb.question import Question
 
@@ -216,10 +216,7 @@ def propose(handle: Handle, view: View, request: Question, prepared: Prepared, n
 
     def outlook(contacted: I64, places: I64) -> Outlook:
         beliefs = Beliefs(network.graph, choice.predictions, places)
-        responders = foresee(beliefs, contacted, request.objective, past, rng, handle.engine)
-        if worth is None:
-            return responders
-        return with_revenue(responders, contacted, worth, request.objective, past, handle.engine)
+        return foresee(beliefs, contacted, request.objective, past, worth, rng, handle.engine)
 
     # For each user of the network the place of the strategy that they get or would get.
     contacted, places = rows[~np.isin(rows, held)], choice.places

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from tensorucb.campaign._lift import Lift, lift_by, lift_of
 from tensorucb.campaign._model import behind
 from tensorucb.campaign._people import NO_CONSENT, OPTED_OUT, said
 from tensorucb.campaign._round import LEVEL, Id, Round, expectation, html_table
-from tensorucb.campaign._segments import Segments, no_columns
+from tensorucb.campaign._segments import no_columns
 from tensorucb.campaign._tally import (
     GroupProgress,
     RoundProgress,
@@ -373,42 +373,29 @@ def progress(handle: Handle, selection: Selection = EVERYTHING) -> CampaignProgr
     """
     with handle.read() as view, handle.counting:
         seq, reports = handle.reported
-        if seq == view.ledger.seq and selection in reports:
-            return reports[selection]
-        if selection.segment is None:
-            report = _counted(handle, view, selection)
-        else:
-            report = _split(handle, view, selection)
-        seq, reports = handle.reported
-        if seq != view.ledger.seq or len(reports) >= _KEPT_REPORTS:
+        if seq != view.ledger.seq or (selection not in reports and len(reports) >= _KEPT_REPORTS):
             reports = {}
-        handle.reported = view.ledger.seq, {**reports, selection: report}
-        return report
-
-
-def _split(handle: Handle, view: View, selection: Selection) -> CampaignProgress:
-    """The progress of the same rounds, split by a column of the users."""
-    report = progress(handle, replace(selection, segment=None))
-    split = (view.user_columns or no_columns(0)).split(selection.segment)
-    tally = _count_selected(view, selection, split)
-    seed = int(handle.record.settings["seed"])
-    lifts = {} if report.lift is None else lift_by(view, seed, selection.holds, split.codes)
-    return replace(report, segment=selection.segment, segments=tally.by_segment(split, lifts))
-
-
-def _count_selected(view: View, selection: Selection, split: Segments | None = None) -> Tally:
-    tally = Tally(view.network, split)
-    for record in filter(selection.holds, view.rounds()):
-        tally.add(record, view.told(record.number))
-    return tally
+        if selection not in reports:
+            reports = {**reports, selection: _counted(handle, view, selection)}
+            handle.reported = view.ledger.seq, reports
+        return reports[selection]
 
 
 def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgress:
-    tally = count_rounds(handle, view) if selection == EVERYTHING else _count_selected(view, selection)
+    split = None if selection.segment is None else (view.user_columns or no_columns(0)).split(selection.segment)
+    if selection == EVERYTHING:
+        tally = count_rounds(handle, view)
+    else:
+        tally = Tally(view.network, split)
+        for record in filter(selection.holds, view.rounds()):
+            tally.add(record, view.told(record.number))
     rounds = tuple(tally.rounds)
+    seed = int(handle.record.settings["seed"])
     lift, missing = None, None
+    lifts: dict[int, Lift] = {}
     try:
-        lift = lift_of(view, int(handle.record.settings["seed"]), selection.holds)
+        lift = lift_of(view, seed, selection.holds)
+        lifts = {} if split is None else lift_by(view, seed, selection.holds, split.codes)
     except StateError as error:
         missing = str(error)
     products, strategies = view.catalogues()
@@ -433,6 +420,8 @@ def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgre
         cost_per_responder=spend / responders if spend and responders else None,
         metric=handle.record.settings["metric"],
         revenue=_revenue(view, rounds),
+        segment=selection.segment,
+        segments=() if split is None else tally.by_segment(split, lifts),
     )
 
 
