@@ -181,7 +181,7 @@ def put_user_columns(session: Session, number: int, columns: UserColumns | None)
     about = [{"column": s.column, "labels": s.labels, "ends": s.ends} for s in columns.segments]
     codes = {f"codes_{place}": each.codes for place, each in enumerate(columns.segments)}
     # Not compressed: a search of the store's files must see the names that are there.
-    text = "\n".join(name or "" for name in columns.names)
+    text = "".join(f"{name or ''}\n" for name in columns.names)
     data = seal(_BLOB, {"segments": about}, {"names": np.frombuffer(text.encode(), dtype=np.uint8), **codes})
     session.put_blob(number, _BLOB, data)
 
@@ -201,5 +201,5 @@ def user_columns(session: Session, number: int) -> UserColumns | None:
         )
         for place, each in enumerate(settings["segments"])
     )
-    names = arrays["names"].tobytes().decode().split("\n")
+    names = arrays["names"].tobytes().decode().split("\n")[:-1]
     return UserColumns([name or None for name in names], segments)
