@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from studies import DATA
 from tensorucb.campaign import LiftPlan
 from tensorucb.campaign._lift import Draw, Lift, compare_arms, draw_of
-from tensorucb.campaign._lift_plan import Past, plan_from
+from tensorucb.campaign._lift_plan import plan_from
 from tensorucb.data import Dataset, generate_dataset, read_dataset
 
 HOLD_OUTS = (0.2, 0.3, 0.5)
@@ -120,12 +120,7 @@ def promised(
 ) -> Promise:
     """Plan by rounds of the same log without an effect, then plant it in campaigns."""
     before, _ = play(dataset, np.random.default_rng([seed, 1]), rounds=pilot, k=k, share=share)
-    past = Past(
-        np.concatenate([draw.followers for draw in before]),
-        np.concatenate([draw.responders for draw in before]),
-        np.arange(0, k * pilot + 1, k),
-    )
-    plan = plan_from(past, users=k, holdout=share, rounds=rounds, effect=effect, power=0.8)
+    plan = plan_from(before, users=k, holdout=share, rounds=rounds, effect=effect, power=0.8)
     found = study(dataset, campaigns=campaigns, rounds=rounds, k=k, share=share, effect=effect, seed=seed).found
     return Promise(plan, float(np.mean([lift.low > 0.0 for lift in found])), campaigns)
 

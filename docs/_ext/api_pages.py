@@ -59,7 +59,7 @@ def room_page(room: str) -> str:
 
 
 def index_page() -> str:
-    head = ["API", "===", "", "Every public name, by module, with an example that the tests run.", ""]
+    head = ["API", "===", "", "Every public name, by module; what people call has an example that the tests run.", ""]
     modules = [".. list-table::", "   :widths: auto", ""]
     for room in sorted(ROOMS):
         first = (names_of(room)[0].__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")

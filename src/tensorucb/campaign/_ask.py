@@ -6,13 +6,12 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.arrays import I64
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import check_sizes
 from tensorucb.campaign._choice import choose_users
 from tensorucb.campaign._constraints import Constraints, barred_now, constrain
@@ -24,20 +23,12 @@ from tensorucb.campaign._people import Weariness, fatigue_of, read_people, weari
 from tensorucb.campaign._question import Reader, check_same
 from tensorucb.campaign._reach import Beliefs, Outcome, Outlook, added_by_all, foresee
 from tensorucb.campaign._round import Preview, Round, RoundStrategies, round_id
-from tensorucb.campaign._value import Worth, revenues_of, with_revenue
+from tensorucb.campaign._value import Worth
 from tensorucb.errors import InputError, StateError
 from tensorucb.question import Question
 
 _ATTEMPTS = 8
 _log = logging.getLogger("tensorucb.campaign")
-
-
-@dataclass(frozen=True)
-class Past:
-    """What the past tells a choice beside the model: how forecasts turned out, and what responses are worth."""
-
-    outcomes: Sequence[Outcome] = ()
-    worth: Worth | None = None
 
 
 def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round]:
@@ -50,7 +41,8 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
             with handle.read() as view:
-                network, due = view.network, view.ledger.due(now)
+                network = view.network
+                due = view.ledger.due(now)
                 request, known = _read_question(handle, view, given, now)
                 if known is not None:
                     return network, known
@@ -82,10 +74,11 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
 
 
 class Prepared(NamedTuple):
-    """What a choice needs of the store: its constraints, what the past tells, and whether followers tire."""
+    """What a choice needs beside the model: constraints, how forecasts did, what responses are worth, who tires."""
 
     rules: Constraints
-    past: Past
+    past: Sequence[Outcome]
+    worth: Worth | None
     weary: Weariness | None
 
 
@@ -93,8 +86,8 @@ def prepare(handle: Handle, view: View, request: Question, now: float) -> Prepar
     """Read what a choice needs; the model is brought up to date."""
     rules = constrain(view.network, view.ledger, read_people(handle, view, now), request, now)
     handle.model.follow(view, wanted(view, "ask"))
-    past = Past(handle.track.past(view), handle.amounts.worth(view, request.product.product))
-    return Prepared(rules, past, weariness(handle, view, now))
+    worth = handle.amounts.worth(view, request.product.product)
+    return Prepared(rules, handle.track.past(view), worth, weariness(handle, view, now))
 
 
 def _noted(handle: Handle, network: Network, record: Round, evidence: Evidence) -> Round:
@@ -198,19 +191,12 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
     assert record.reach is not None
     assert best.reach is not None
     seen = record.seen(network)
+    same: dict[str, Any] = {each.name: getattr(seen, each.name) for each in fields(Preview) if hasattr(seen, each.name)}
     return Preview(
-        seeds=seen.seeds,
-        strategies=seen.strategies,
-        held_out=seen.held_out,
-        product=seen.product,
-        reach=record.reach,
+        **same,
         best=best.reach,
         difference=record.reach.mean - best.reach.mean,
-        cost=seen.cost,
         explanation=explain_seeds(network, record, evidence, columns),
-        fatigue=record.fatigue,
-        deadline=seen.deadline,
-        return_on_cost=seen.return_on_cost,
         terms=terms,
         proposal=_proposal_id(network, record, request),
     )
@@ -218,11 +204,10 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
 
 def propose(handle: Handle, view: View, request: Question, prepared: Prepared, now: float) -> tuple[Round, Evidence]:
     """Choose seeds under the request's constraints; the round to open, and why these were chosen."""
-    rules, past, weary = prepared
+    rules, past, worth, weary = prepared
     network = view.network
     number = view.ledger.next_number()
     rng = np.random.default_rng([handle.record.settings["seed"], number])
-    worth = past.worth
     by_value = handle.record.settings["metric"] == "value"
     weights = worth.weights() if worth is not None and by_value else None
     choice = choose_users(handle.model.policy, network, rules, request, rng, handle.engine, weights)
@@ -231,10 +216,7 @@ def propose(handle: Handle, view: View, request: Question, prepared: Prepared, n
 
     def outlook(contacted: I64, places: I64) -> Outlook:
         beliefs = Beliefs(network.graph, choice.predictions, places)
-        found = foresee(beliefs, contacted, request.objective, past.outcomes, rng, handle.engine)
-        if worth is None:
-            return found
-        return with_revenue(found, contacted, worth, request.objective, past.outcomes, handle.engine)
+        return foresee(beliefs, contacted, request.objective, past, worth, rng, handle.engine)
 
     # For each user of the network the place of the strategy that they get or would get.
     contacted, places = rows[~np.isin(rows, held)], choice.places
@@ -265,7 +247,7 @@ def propose(handle: Handle, view: View, request: Question, prepared: Prepared, n
         strategies=strategies,
         k=request.k,
         chosen=rows,
-        gains=_gains(rows, held, shown),
+        gains=_added(rows, held, shown.gains, shown.beliefs),
         held_out=held,
         must_include=rules.must_include,
         listed=request.users is not None,
@@ -277,7 +259,7 @@ def propose(handle: Handle, view: View, request: Question, prepared: Prepared, n
         reach=shown.reach,
         forecast=told.forecast,
         value=view.catalogue("product").value(request.product.product),
-        revenues=revenues_of(rows, held, shown, worth),
+        revenues=_added(rows, held, shown.revenues, shown.beliefs, None if worth is None else worth.means),
         unit=told.unit,
         revenue_forecast=told.revenue_forecast,
         request=request.fingerprint,
@@ -286,15 +268,19 @@ def propose(handle: Handle, view: View, request: Question, prepared: Prepared, n
     return record, collect_evidence(network, rules, choice, shown, None if weights is None else worth)
 
 
-def _gains(rows: I64, held: I64, outlook: Outlook) -> NDArray[np.float64]:
-    """What each chosen user adds to the expected number; of those held out, the direct responses they would add."""
-    if not held.size:
-        return outlook.gains
+def _added(rows: I64, held: I64, gains: F64 | None, beliefs: Beliefs, values: F64 | None = None) -> F64:
+    """What each chosen user adds: those contacted their ``gains``, those held out the direct responses they would add.
+
+    With ``values``, one for each user, what responses are worth. Empty if the gains are not known.
+    """
+    if gains is None:
+        return np.empty(0)
     out = np.isin(rows, held)
-    gains = np.empty(rows.size)
-    gains[~out] = outlook.gains
-    gains[out] = added_by_all(outlook.beliefs, rows[~out])[rows[out]]
-    return gains
+    added = np.empty(rows.size)
+    added[~out] = gains
+    if held.size:
+        added[out] = added_by_all(beliefs, rows[~out], values)[rows[out]]
+    return added
 
 
 def _hold_out(rules: Constraints, rows: I64, share: float, rng: np.random.Generator) -> I64:

@@ -35,16 +35,6 @@ class Notice:
         It in a sentence or two.
     round
         The number of the round that it is about; None if it is about no single one.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> ask = campaign.ask(k=1, candidates=["ann"], window="1h")
-    >>> rows = [{"user": "bob", "time": ask.opened - 7200}]  # before the contact
-    >>> report = campaign.tell(ask.id, rows)
-    >>> [notice.need for notice in campaign.attention()]
-    ['left-out']
     """
 
     need: Need

@@ -19,8 +19,8 @@ from tensorucb.campaign._forget import ForgetReport, forget
 from tensorucb.campaign._grow import add_products, add_users, extend, set_costs
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
-from tensorucb.campaign._lift import Lift, followers_of, lift, past_rounds
-from tensorucb.campaign._lift_plan import LiftPlan, plan_from, plan_lift
+from tensorucb.campaign._lift import Lift, lift
+from tensorucb.campaign._lift_plan import LiftPlan, followers_of, past_rounds, plan_from, plan_lift
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._people import OptReport, opt, opted_out
 from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, read_selection, status
@@ -165,7 +165,7 @@ class Campaign:
         with self._handle.read() as view:
             if table != "users":
                 return dict(view.catalogue(kinds[table]).names)
-            known = [] if view.user_columns is None else view.user_columns.all_names()
+            known = [] if view.user_columns is None else view.user_columns.names
             ids = view.network.graph.ids.tolist()
             return {user: name for user, name in zip(ids, known, strict=False) if name is not None}
 

@@ -142,7 +142,7 @@ class RoundOracle:
             quotas=rules.quotas,
             minima=rules.minima,
         )
-        found = select_pairs(
+        pairs = select_pairs(
             graph,
             scores,
             k,
@@ -156,16 +156,16 @@ class RoundOracle:
             engine=self.engine,
         )
         if costs is None:
-            return found
-        least = max(forced.size, fewest(rules, found.rows))
-        return _while_it_pays(graph, scores, costs, found, least, self.redundancy, self.values)
+            return pairs
+        least = max(forced.size, fewest(rules, pairs.rows))
+        return _while_it_pays(graph, scores, costs, pairs, least, self.redundancy, self.values)
 
 
 def _while_it_pays(
     graph: Graph,
     scores: F64,
     costs: F64,
-    found: PairSelection,
+    pairs: PairSelection,
     least: int,
     redundancy: float,
     values: F64 | None,
@@ -176,11 +176,11 @@ def _while_it_pays(
 
     A budget may be large enough to contact those who would have responded: more users, and fewer responses.
     """
-    covered = Covered.of(graph, scores[0], found.rows[:0])
+    covered = Covered.of(graph, scores[0], pairs.rows[:0])
     worth = np.ones(graph.n_nodes) if values is None else values
     contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
     expected, best, count = 0.0, -1.0, least
-    for place, (row, strategy) in enumerate(zip(found.rows.tolist(), found.strategies.tolist(), strict=True), 1):
+    for place, (row, strategy) in enumerate(zip(pairs.rows.tolist(), pairs.strategies.tolist(), strict=True), 1):
         expected -= float(worth[row]) * (1.0 - float(covered.own(redundancy, row)))
         contacted[row] = True
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
@@ -189,11 +189,11 @@ def _while_it_pays(
         covered.take(p, targets)
         if place >= least and expected > best:
             best, count = expected, place
-    if count == found.rows.size:
-        return found
-    kept = {name: getattr(found, name)[:count] for name in ("seeds", "rows", "strategies", "gains")}
+    if count == pairs.rows.size:
+        return pairs
+    kept = {name: getattr(pairs, name)[:count] for name in ("seeds", "rows", "strategies", "gains")}
     value, cost = float(kept["gains"].sum()), float(costs[kept["strategies"], kept["rows"]].sum())
-    return replace(found, **kept, spread=value, lower=min(found.lower, value), cost=cost, guarantee="")
+    return replace(pairs, **kept, spread=value, lower=min(pairs.lower, value), cost=cost, guarantee="")
 
 
 @dataclass(frozen=True)
@@ -330,7 +330,7 @@ def _best_for_all(scores: Scores, oracle: RoundOracle, k: int) -> tuple[RoundOra
     """
     # The same random numbers for all, so that strategies which the policy does not tell apart have the same value.
     seed = int(oracle.rng.integers(2**63))
-    found: list[tuple[float, float, tuple[RoundOracle, I64, I64]]] = []
+    choices: list[tuple[float, float, tuple[RoundOracle, I64, I64]]] = []
     refused: InputError | StateError | None = None
     for place, surcharge in enumerate(oracle.rules.surcharges.tolist()):
         one = replace(oracle, rng=np.random.default_rng(seed), strategy=place)
@@ -339,10 +339,10 @@ def _best_for_all(scores: Scores, oracle: RoundOracle, k: int) -> tuple[RoundOra
         except (InputError, StateError) as error:
             refused = refused or error
             continue
-        found.append((value, -surcharge, (one, rows, strategies)))
-    if refused is not None and not found:
+        choices.append((value, -surcharge, (one, rows, strategies)))
+    if refused is not None and not choices:
         raise refused
-    return max(found, key=lambda entry: entry[:2])[2]
+    return max(choices, key=lambda entry: entry[:2])[2]
 
 
 def _each_their_own(scores: Scores, oracle: RoundOracle, k: int) -> tuple[I64, I64]:

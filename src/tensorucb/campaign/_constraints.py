@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,32 +30,29 @@ from tensorucb.errors import InputError, Mention, StateError, argument, call
 from tensorucb.oracle._constraints import spendable
 from tensorucb.question import Question
 
-_NAMES = {
-    OPTED_OUT: "opt_out",
-    NO_CONSENT: "no_consent",
-    EXCLUDED: "excluded",
-    CAPPED: "contact_cap",
-    COOLDOWN: "cooldown",
-    RESTING: "audience_rest",
-    NO_CANDIDATE: "outside_candidates",
-}
-_COUNTED = {
-    OPTED_OUT: "opted out",
-    NO_CONSENT: "without consent",
-    EXCLUDED: "excluded",
-    CAPPED: "over the contact cap",
-    COOLDOWN: "contacted too recently",
-    RESTING: "whose followers rest",
-    NO_CANDIDATE: "no candidates",
-}
-_CLAUSES = {
-    OPTED_OUT: "has opted out",
-    NO_CONSENT: "has given no consent",
-    EXCLUDED: "is excluded by the caller",
-    CAPPED: "has reached the contact cap until {until}",
-    COOLDOWN: "was contacted within the cooldown, which lasts until {until}",
-    RESTING: "has an audience that rests until {until}: more than half of their followers were addressed lately",
-    NO_CANDIDATE: "is not a candidate",
+
+class _Reason(NamedTuple):
+    """Why users may not be chosen: its name, how their number is told, and what is said of one of them."""
+
+    name: str
+    counted: str
+    clause: str
+
+
+_REASONS = {
+    OPTED_OUT: _Reason("opt_out", "opted out", "has opted out"),
+    NO_CONSENT: _Reason("no_consent", "without consent", "has given no consent"),
+    EXCLUDED: _Reason("excluded", "excluded", "is excluded by the caller"),
+    CAPPED: _Reason("contact_cap", "over the contact cap", "has reached the contact cap until {until}"),
+    COOLDOWN: _Reason(
+        "cooldown", "contacted too recently", "was contacted within the cooldown, which lasts until {until}"
+    ),
+    RESTING: _Reason(
+        "audience_rest",
+        "whose followers rest",
+        "has an audience that rests until {until}: more than half of their followers were addressed lately",
+    ),
+    NO_CANDIDATE: _Reason("outside_candidates", "no candidates", "is not a candidate"),
 }
 _GIVE_THEM = "Give them to ", call("create_campaign"), "."
 _NAMED = 3  # users whom a refusal names
@@ -64,7 +61,7 @@ _NAMED = 3  # users whom a refusal names
 def why_not(reason: int, until: float) -> tuple[str, str]:
     """The name of a reason why a user may not be chosen, and what follows the user in a sentence: "has opted out"."""
     moment = f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC" if np.isfinite(until) else ""
-    return _NAMES[reason], _CLAUSES[reason].format(until=moment)
+    return _REASONS[reason].name, _REASONS[reason].clause.format(until=moment)
 
 
 @dataclass(frozen=True)
@@ -112,15 +109,18 @@ class Constraints(Barred):
 
     def counts(self) -> dict[str, int]:
         """How many users are left out, by reason."""
-        return {_NAMES[reason]: count for reason, count in self._counts()}
+        return {_REASONS[reason].name: count for reason, count in self._counts()}
 
     def left_out(self) -> str:
         """The same in words, for errors."""
-        return ", ".join(f"{count:,} {_COUNTED[reason]}" for reason, count in self._counts()) or "nobody is left out"
+        return (
+            ", ".join(f"{count:,} {_REASONS[reason].counted}" for reason, count in self._counts())
+            or "nobody is left out"
+        )
 
     def _counts(self) -> list[tuple[int, int]]:
-        counts = np.bincount(self.reasons, minlength=len(_NAMES) + 1).tolist()
-        return [(reason, counts[reason]) for reason in _NAMES if counts[reason]]
+        counts = np.bincount(self.reasons, minlength=len(_REASONS) + 1).tolist()
+        return [(reason, counts[reason]) for reason in _REASONS if counts[reason]]
 
 
 def barred_now(network: Network, ledger: Ledger, people: People, request: Question, now: float) -> Barred:
@@ -192,15 +192,8 @@ def check_list(network: Network, rules: Constraints, rows: I64, strategies: I64)
     if np.unique(rows).size < rows.size:
         raise InputError("names somebody twice; name each once.", argument="users")
     try:
-        check_choice(
-            ("the list in ", argument("users")),
-            network,
-            rules,
-            rows,
-            strategies,
-            rows.size,
-            "Change the list or the rules.",
-        )
+        who = "the list in ", argument("users")
+        check_choice(who, network, rules, rows, strategies, rows.size, "Change the list or the rules.")
     except StateError as error:
         raise InputError(*error.parts()) from None
 
@@ -217,28 +210,26 @@ def check_choice(
     """Refuse a choice that breaks a constraint: better no round than the wrong people contacted."""
     if np.unique(rows).size < rows.size or rows.size > k or (rules.budget is None and rows.size < k):
         raise StateError(*name, f" chose {np.unique(rows).size} different users where {k} were asked for.")
+    broken = next(_broken(network, rules, rows, strategies), None)
+    if broken is not None:
+        raise StateError(*name, *broken, advice=advice)
+
+
+def _broken(network: Network, rules: Constraints, rows: I64, strategies: I64) -> Iterator[tuple[str | Mention, ...]]:
+    """What a choice does that a constraint forbids, each in words that follow the name of who chose."""
     if wrong := _who_and_why(network, rules, rows):
-        raise StateError(*name, f" names {wrong}.", advice=advice)
-    missing = np.setdiff1d(rules.must_include, rows)
-    if missing.size:
-        user = network.graph.ids[missing[0]].item()
-        raise StateError(*name, f" left out {user!r}, but ", argument("must_include"), " names them.", advice=advice)
-    if rules.budget is not None:
-        spent = rules.spent(rows, strategies) or 0.0
-        if spent > spendable(rules.budget):
-            raise StateError(
-                *name, f" names users who cost {spent:g}, over the budget of {rules.budget:g}.", advice=advice
-            )
+        yield (f" names {wrong}.",)
+    for row in np.setdiff1d(rules.must_include, rows).tolist():
+        yield f" left out {network.graph.ids[row].item()!r}, but ", argument("must_include"), " names them."
+    spent = rules.spent(rows, strategies) or 0.0
+    if rules.budget is not None and spent > spendable(rules.budget):
+        yield (f" names users who cost {spent:g}, over the budget of {rules.budget:g}.",)
     for label, (used, quota) in group_use(rules, rows, rules.quotas).items():
         if used > quota:
-            raise StateError(
-                *name, f" names {used} users of group {label!r}, over its quota of {quota}.", advice=advice
-            )
+            yield (f" names {used} users of group {label!r}, over its quota of {quota}.",)
     for label, (used, least) in group_use(rules, rows, rules.minima).items():
         if used < least:
-            raise StateError(
-                *name, f" names {used} users of group {label!r}, below its minimum of {least}.", advice=advice
-            )
+            yield (f" names {used} users of group {label!r}, below its minimum of {least}.",)
 
 
 def group_use(rules: Constraints, rows: I64, numbers: Mapping[Any, int] | int | None) -> dict[Any, tuple[int, int]]:

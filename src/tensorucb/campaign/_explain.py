@@ -110,8 +110,8 @@ class Evidence:
 
     def place(self, users: str, row: int) -> int | None:
         """Where a user stands in an array of rows, if at all."""
-        found = np.flatnonzero(self.arrays[users] == row)
-        return int(found[0]) if found.size else None
+        places = np.flatnonzero(self.arrays[users] == row)
+        return int(places[0]) if places.size else None
 
 
 def _smallest(array: NDArray[Any]) -> NDArray[Any]:
@@ -242,8 +242,8 @@ def _explain_user(network: Network, record: Round, evidence: Evidence, row: int)
     user, arrays = network.graph.ids[row].item(), evidence.arrays
     metric = evidence.settings["metric"]
     if row in record.chosen:
-        found = _with_offers(_chosen(network, record, evidence, row, user), record, evidence, row)
-        return replace(found, metric=metric)
+        explanation = _with_offers(_chosen(network, record, evidence, row, user), record, evidence, row)
+        return replace(explanation, metric=metric)
     if row >= evidence.settings["users"]:
         return Explanation(user, "not_there_yet", f"{user!r} joined the campaign after this round was opened.")
     left = evidence.place("left", row)
@@ -264,14 +264,14 @@ def _said(settings: Mapping[str, Any], number: float, what: str = "expected resp
     return f"{money(number)} of {what.replace('responses', 'revenue')}"
 
 
-def _with_names(network: Network, columns: UserColumns | None, found: Explanation) -> Explanation:
+def _with_names(network: Network, columns: UserColumns | None, explanation: Explanation) -> Explanation:
     """The explanation, with what the user and the followers are called."""
     if columns is None:
-        return found
-    users = [found.user, *(follower.user for follower in found.followers)]
+        return explanation
+    users = [explanation.user, *(follower.user for follower in explanation.followers)]
     own, *names = [columns.name(row) for row in network.rows("user", users).tolist()]
-    pairs = zip(found.followers, names, strict=True)
-    return replace(found, name=own, followers=tuple(replace(follower, name=name) for follower, name in pairs))
+    pairs = zip(explanation.followers, names, strict=True)
+    return replace(explanation, name=own, followers=tuple(replace(follower, name=name) for follower, name in pairs))
 
 
 def _chosen(network: Network, record: Round, evidence: Evidence, row: int, user: int | str) -> Explanation:
@@ -336,31 +336,31 @@ def _passed_over(evidence: Evidence, row: int, user: int | str) -> Explanation:
     return Explanation(user, status, f"{user!r} was not chosen: {reason}.", None, gain, score, threshold)
 
 
-def _with_offers(found: Explanation, record: Round, evidence: Evidence, row: int) -> Explanation:
+def _with_offers(explanation: Explanation, record: Round, evidence: Evidence, row: int) -> Explanation:
     """The explanation, with what this user gets or would get, and what is expected of each strategy."""
-    strategies, arrays = record.strategies, evidence.arrays
+    strategies, arrays, rank = record.strategies, evidence.arrays, explanation.rank
     if strategies is None:
-        return replace(found, strategy=record.context.strategy)
+        return replace(explanation, strategy=record.context.strategy)
     offered = strategies.offered
     one = None if strategies.per_user or not strategies.chosen.size else int(strategies.chosen[0])
-    at = evidence.place("ranked" if found.rank is None else "seeds", row)
+    at = evidence.place("ranked" if rank is None else "seeds", row)
     known = at is not None and "seed_offers" in arrays
     place, values = one, None
-    if found.rank is not None:
-        place = int(strategies.chosen[found.rank - 1])
+    if rank is not None:
+        place = int(strategies.chosen[rank - 1])
         values = arrays["seed_offers"][at] if known else None
     elif at is not None and known:
         place = int(arrays["ranked_strategies"][at])
         values = evidence.ranked("offers", at)
     strategy = None if place is None else offered.ids[place]
     if place is None or values is None:
-        return replace(found, strategy=strategy)
+        return replace(explanation, strategy=strategy)
     offers = tuple(map(Offer, offered.ids, values.tolist(), offered.costs.tolist()))
-    text = f"{found.text} {_offered(evidence.settings, found.rank is not None, one is not None, place, offers)}"
+    text = f"{explanation.text} {_offered(evidence.settings, rank is not None, one is not None, place, offers)}"
     best = max(offers, key=lambda offer: offer.expected)
-    if found.rank is not None and one is None and best.expected > offers[place].expected + _SEEN:
+    if rank is not None and one is None and best.expected > offers[place].expected + _SEEN:
         text += f" More is expected with {best.strategy!r}, but {_COUNTED[evidence.settings['rule']]}."
-    return replace(found, text=text, strategy=strategy, offers=offers)
+    return replace(explanation, text=text, strategy=strategy, offers=offers)
 
 
 def _offered(settings: Mapping[str, Any], chosen: bool, one: bool, place: int, offers: Sequence[Offer]) -> str:
@@ -426,6 +426,6 @@ def barred_by_default(handle: Handle, view: View) -> Barred:
 
 def explain_seeds(network: Network, record: Round, evidence: Evidence, columns: UserColumns | None) -> RoundExplanation:
     """The explanation of all seeds of a round, also of one that was not opened; ``columns`` has the users' names."""
-    found = [_explain_user(network, record, evidence, row) for row in record.chosen.tolist()]
-    seeds = tuple(_with_names(network, columns, each) for each in found)
+    explanations = [_explain_user(network, record, evidence, row) for row in record.chosen.tolist()]
+    seeds = tuple(_with_names(network, columns, each) for each in explanations)
     return RoundExplanation(seeds, dict(record.left_out), evidence.settings["certificate"])

@@ -55,7 +55,7 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         credited = _credited(handle, view, ids)
         opted_out = said(handle, view).codes == OPTED_OUT
         columns = view.user_columns
-        named = None if columns is None or not columns.names.size else columns.all_names()
+        named = None if columns is None or not any(columns.names) else columns.names
         people = {"name": named, "value": network.values, "opted_out": opted_out, "consent": network.consent}
     events = {"seq": pl.Int64, "kind": pl.String, "round": pl.Int64, "payload": pl.String, "created": pl.Float64}
     frames = {

@@ -102,7 +102,7 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
         with handle.read() as view:  # of one moment, whatever others close meanwhile
             after, replay = handle.model_hash(), handle.replay_hash()
             ids = view.session.users(view.number)[1]
-            kept = [] if view.user_columns is None else view.user_columns.all_names()
+            kept = [] if view.user_columns is None else [*view.user_columns.names]
             kept += [text for catalogue in view.catalogues() for text in catalogue.names.values()]
             # As text, since one file's 7 is another's "7".
             others = [other for other in view.session.campaigns() if other.campaign != view.number]

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._lift_plan import Past
 from tensorucb.campaign._round import LEVEL, Round
 from tensorucb.campaign._told import revenue_of
 from tensorucb.checks import check_number
@@ -53,12 +52,6 @@ class RevenueLift:
         ``contacted - held_out``.
     low, high
         Ends of its interval at ``level``.
-
-    Examples
-    --------
-    >>> from tensorucb.campaign import RevenueLift
-    >>> print(RevenueLift(0.52, 0.31, difference=0.21, low=0.05, high=0.4).text)
-    contact changes the revenue per follower by +0.21 (90 % interval +0.05 to +0.40).
     """
 
     contacted: float
@@ -85,20 +78,13 @@ class Lift:
     user who was not contacted. Counted are the followers of exactly one chosen user, if that user was drawn for one of
     the arms and if the follower was not chosen. An open round counts once node events were told.
 
-    Each round gives one difference of rates, contacted minus held out. ``difference`` is their mean, weighted by
+    ``difference`` is the mean of the differences of all rounds, weighted by
     ``1 / (1 / contacted followers + 1 / held-out followers)``: rounds with few followers in one arm say little. The
-    two rates are averaged with the same weights.
-
-    The interval holds every effect that the draw of the hold-outs does not contradict. For an assumed effect, the
-    responses that it would explain are taken away from the contacted users; what is left must look the same however
-    the hold-outs were drawn. They are drawn again 1,999 times in each round, and the effect is kept if the observed
-    difference, divided by its standard deviation, is not among the most extreme 5 % on either side. Where contact
-    changes nothing, or adds the same rate everywhere, the interval covers the truth with a probability of at least
-    ``level``, exactly. With very few possible draws nothing can be excluded; the ends are then -1 and 1.
-
-    The draw says nothing about an effect that is too rare to have shown among so few followers. So, with fewer than ten
-    responders, the interval also holds what independent followers with the two rates would leave open: the score
-    interval of a difference (Newcombe). As long as no follower who counts has responded, it is all there is.
+    two rates are averaged with the same weights. The interval holds every effect that the draw of the hold-outs does
+    not contradict, drawn again 1,999 times in each round. Where contact changes nothing, or adds the same rate
+    everywhere, it covers the truth with a probability of at least ``level``, exactly. With very few possible draws
+    nothing can be excluded; the ends are then -1 and 1. With fewer than ten responders, of whom the draw alone would
+    tell too much, it also holds the score interval of a difference (Newcombe).
 
     Attributes
     ----------
@@ -116,13 +102,6 @@ class Lift:
         Rounds in which both arms have followers.
     revenue
         The same of what followers spend, see `RevenueLift`; None if nothing is known of that.
-
-    Examples
-    --------
-    >>> from tensorucb.campaign import Lift
-    >>> lift = Lift(0.15, 0.05, 900, 300, responders=150, difference=0.10, low=0.07, high=0.13, rounds=20)
-    >>> f"{lift.difference:+.0%} ({lift.low:+.0%} to {lift.high:+.0%})"
-    '+10% (+7% to +13%)'
     """
 
     contacted_rate: float
@@ -279,7 +258,7 @@ def _by_arm(values: F64, draw: Draw) -> tuple[float, float]:
     return float(values[~draw.held_out].sum()), float(values[draw.held_out].sum())
 
 
-def _interval(rounds: Sequence[Draw], found: float, rng: np.random.Generator, level: float) -> tuple[float, float]:
+def _interval(rounds: Sequence[Draw], difference: float, rng: np.random.Generator, level: float) -> tuple[float, float]:
     """The smallest and the largest effect that the draw does not contradict, to 1e-9."""
     observed, again = np.zeros(5), np.zeros((_DRAWS, 5))
     for draw in rounds:
@@ -289,7 +268,9 @@ def _interval(rounds: Sequence[Draw], found: float, rng: np.random.Generator, le
         again += constant + (keys <= np.partition(keys, n_held - 1)[:, n_held - 1 : n_held]) @ terms
 
     def kept(effect: float, sign: float) -> bool:
-        ours, theirs = sign * _statistic(observed, effect), sign * _statistic(again, effect)
+        """Whether what is left after an effect is not among the most extreme draws."""
+        ours = sign * _statistic(observed, effect)
+        theirs = sign * _statistic(again, effect)
         # The observed draw is one of them. A draw that differs by rounding alone is as extreme.
         as_extreme = 1 + np.count_nonzero(theirs >= ours - 1e-9 * (1.0 + abs(ours)))
         # 0.1 / 2 of 2,000 is 99.99… in floating point; one draw in twenty is rejected, so 100 must be as well.
@@ -297,7 +278,7 @@ def _interval(rounds: Sequence[Draw], found: float, rng: np.random.Generator, le
 
     ends = []
     for outside, sign in ((-1.0, 1.0), (1.0, -1.0)):
-        inside = outside if kept(outside, sign) else found
+        inside = outside if kept(outside, sign) else difference
         while abs(outside - inside) > 1e-9:
             middle = (inside + outside) / 2.0
             inside, outside = (middle, outside) if kept(middle, sign) else (inside, middle)
@@ -340,8 +321,13 @@ def lift(handle: Handle) -> Lift:
 def lift_of(view: View, seed: int, counts: Callable[[Round], bool] = lambda record: True) -> Lift:
     """The same of a campaign as a session shows it, of the rounds that count; ``seed`` is the campaign's."""
     rounds = _rounds(view, counts)
-    found = compare_arms([_draw(view, record) for record in rounds], np.random.default_rng([seed, _STREAM]))
-    return replace(found, revenue=_revenue_lift(view, rounds, found.responders, seed))
+    measured = compare_arms([_draw(view, record) for record in rounds], np.random.default_rng([seed, _STREAM]))
+    return replace(measured, revenue=_revenue_lift(view, rounds, measured.responders, seed))
+
+
+def draws_of(view: View) -> list[Draw]:
+    """The draws of all rounds that count."""
+    return [_draw(view, record) for record in _rounds(view)]
 
 
 def lift_by(view: View, seed: int, counts: Callable[[Round], bool], codes: NDArray[np.int16]) -> dict[int, Lift]:
@@ -352,37 +338,17 @@ def lift_by(view: View, seed: int, counts: Callable[[Round], bool], codes: NDArr
     Given how many of a code's users were held out, each of them was as likely to be one of these: the draw is fair
     within a code as well.
     """
-    draws = [(codes[_drawn(record)], _draw(view, record)) for record in _rounds(view, counts)]
-    found = {}
+    rounds = _rounds(view, counts)
+    draws = [(codes[_drawn(record)], _draw(view, record)) for record in rounds]
+    lifts = {}
     for code in np.unique(codes).tolist():
         parts = [draw.of(own == code) for own, draw in draws]
         parts = [part for part in parts if part.held_out.any() and not part.held_out.all()]
         with suppress(StateError):
             lift = compare_arms(parts, np.random.default_rng([seed, _STREAM]))
             if lift.low > -1.0 or lift.high < 1.0:
-                found[code] = lift
-    return found
-
-
-def past_rounds(view: View) -> Past | None:
-    """The rounds with a hold-out, for a plan of more of them; None if too few followers responded to learn from."""
-    try:
-        draws = [_draw(view, record) for record in _rounds(view)]
-    except StateError:
-        return None
-    responders = np.concatenate([draw.responders for draw in draws])
-    begins = np.cumsum([0, *(draw.held_out.size for draw in draws)])
-    past = Past(np.concatenate([draw.followers for draw in draws]), responders, begins)
-    return past if responders.sum() >= FEW else None
-
-
-def followers_of(graph: Graph, users: NDArray[np.int64]) -> F64:
-    """The followers of each of some users who would count if these were chosen."""
-    nobody = np.empty(0, dtype=np.int64)
-    found = draw_of(graph, users, users, nobody, np.zeros(graph.n_nodes, dtype=np.bool_)).followers
-    if not found.any():
-        raise StateError("nobody follows exactly one of the users that would be chosen, so no hold-out shows anything.")
-    return found
+                lifts[code] = lift
+    return lifts
 
 
 def _rounds(view: View, counts: Callable[[Round], bool] = lambda record: True) -> list[Round]:
@@ -420,12 +386,12 @@ def _revenue_lift(view: View, rounds: Sequence[Round], responders: int, seed: in
     if largest <= 0.0:
         return None
     draws = [_draw(view, record, np.nan_to_num(worth) / largest) for record, worth in zip(rounds, worths, strict=True)]
-    found = compare_arms(draws, np.random.default_rng([seed, _MONEY_STREAM]), responders=responders)
+    shares = compare_arms(draws, np.random.default_rng([seed, _MONEY_STREAM]), responders=responders)
     return RevenueLift(
-        contacted=found.contacted_rate * largest,
-        held_out=found.held_out_rate * largest,
-        difference=found.difference * largest,
-        low=found.low * largest,
-        high=found.high * largest,
-        level=found.level,
+        contacted=shares.contacted_rate * largest,
+        held_out=shares.held_out_rate * largest,
+        difference=shares.difference * largest,
+        low=shares.low * largest,
+        high=shares.high * largest,
+        level=shares.level,
     )

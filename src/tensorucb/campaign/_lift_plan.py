@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
+from tensorucb.campaign._handle import View
+from tensorucb.campaign._lift import FEW, Draw, draw_of, draws_of
 from tensorucb.campaign._round import LEVEL
 from tensorucb.checks import check_array, check_count, check_number, check_share
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, StateError
+from tensorucb.graph import Graph
 
 # Followers of one user resemble each other about so much in logs: an intraclass correlation between 0 and 0.045.
 CLUSTERING = 0.02
@@ -47,13 +49,6 @@ class LiftPlan:
         Probability that the interval of `Lift` then lies above 0.
     level
         Of that interval.
-
-    Examples
-    --------
-    >>> from tensorucb.campaign import plan_lift
-    >>> plan = plan_lift(followers=40, rate=0.02, rounds=20)
-    >>> f"{plan.effect:.1%}"
-    '1.5%'
     """
 
     rounds: int | None
@@ -130,36 +125,42 @@ def plan_lift(
     if chance > 0.0 and alike > 0.0:
         # Two followers of a user with a probability drawn from this distribution correlate so much.
         p = rng.beta(chance * (1.0 / alike - 1.0), (1.0 - chance) * (1.0 / alike - 1.0), size=m.size)
-    past = Past(m, rng.binomial(m.astype(np.int64), p).astype(np.float64), np.arange(0, m.size + 1, 10))
+    a = rng.binomial(m.astype(np.int64), p).astype(np.float64)
+    held_out = np.zeros(10, dtype=np.bool_)
+    past = [Draw(*arms, held_out) for arms in zip(m.reshape(-1, 10), a.reshape(-1, 10), strict=True)]
     plan = plan_from(past, users=users, holdout=holdout, rounds=rounds, effect=effect, power=power)
     return replace(plan, followers=float(sizes.mean()), rate=chance, clustering=alike)
 
 
-@dataclass(frozen=True)
-class Past:
-    """Rounds to draw from: for each chosen user the followers who count, and those of them who responded."""
+def past_rounds(view: View) -> list[Draw] | None:
+    """The rounds with a hold-out, for a plan of more of them; None if too few followers responded to learn from."""
+    try:
+        past = draws_of(view)
+    except StateError:
+        return None
+    return past if sum(draw.responders.sum() for draw in past) >= FEW else None
 
-    followers: F64
-    responders: F64
-    begins: I64  # where each round begins, and where the last one ends
 
-    @property
-    def rate(self) -> float:
-        """Share of the followers who responded."""
-        return float(self.responders.sum() / max(self.followers.sum(), 1.0))
+def followers_of(graph: Graph, users: I64) -> F64:
+    """The followers of each of some users who would count if these were chosen."""
+    nobody = np.empty(0, dtype=np.int64)
+    followers = draw_of(graph, users, users, nobody, np.zeros(graph.n_nodes, dtype=np.bool_)).followers
+    if not followers.any():
+        raise StateError("nobody follows exactly one of the users that would be chosen, so no hold-out shows anything.")
+    return followers
 
-    @property
-    def clustering(self) -> float:
-        """How far followers of one user act alike within a round: the intraclass correlation, at least 0."""
-        above = below = 0.0
-        for begin, end in pairwise(self.begins.tolist()):
-            m, a = self.followers[begin:end], self.responders[begin:end]
-            rate = float(a.sum() / max(m.sum(), 1.0))
-            variance = rate * (1.0 - rate)
-            # One number, the rate, was estimated of the same followers.
-            above += float(((a - rate * m) ** 2).sum() - variance * (m.sum() - (m**2).sum() / max(m.sum(), 1.0)))
-            below += float(variance * (m * (m - 1.0)).sum())
-        return min(max(above / below, 0.0), 1.0) if below > 0.0 else 0.0
+
+def _clustering(past: Sequence[Draw]) -> float:
+    """How far followers of one user act alike within a round: the intraclass correlation, at least 0."""
+    above = below = 0.0
+    for draw in past:
+        m, a = draw.followers, draw.responders
+        rate = float(a.sum() / max(m.sum(), 1.0))
+        variance = rate * (1.0 - rate)
+        # One number, the rate, was estimated of the same followers.
+        above += float(((a - rate * m) ** 2).sum() - variance * (m.sum() - (m**2).sum() / max(m.sum(), 1.0)))
+        below += float(variance * (m * (m - 1.0)).sum())
+    return min(max(above / below, 0.0), 1.0) if below > 0.0 else 0.0
 
 
 def _most_rounds(users: int) -> int:
@@ -168,7 +169,7 @@ def _most_rounds(users: int) -> int:
 
 
 def plan_from(
-    past: Past, *, users: int, holdout: float, rounds: int | None, effect: float | None, power: float
+    past: Sequence[Draw], *, users: int, holdout: float, rounds: int | None, effect: float | None, power: float
 ) -> LiftPlan:
     """A plan for rounds like those of the past; arguments as in `plan_lift`."""
     users = check_count("users", users, 2, 1_000)
@@ -186,8 +187,10 @@ def plan_from(
     elif length is None:
         length = _fewest(lambda each: _power(past, users, held, each, adds) >= wanted, _most_rounds(users))
     reached = wanted if length is None else _power(past, users, held, length, adds)
-    followers = float(past.followers.mean())
-    return LiftPlan(length, users, share, followers, past.rate, past.clustering, adds, reached)
+    followers = np.concatenate([draw.followers for draw in past])
+    responders = np.concatenate([draw.responders for draw in past])
+    rate = float(responders.sum() / max(followers.sum(), 1.0))
+    return LiftPlan(length, users, share, float(followers.mean()), rate, _clustering(past), adds, reached)
 
 
 def _smallest(enough: Callable[[float], bool]) -> float:
@@ -213,7 +216,7 @@ def _fewest(enough: Callable[[int], bool], most: int) -> int | None:
     return high
 
 
-def _power(past: Past, users: int, held: int, rounds: int, effect: float) -> float:
+def _power(past: Sequence[Draw], users: int, held: int, rounds: int, effect: float) -> float:
     """The share of simulated campaigns in which the interval of `Lift` lies above 0.
 
     A campaign is put together of past rounds, of users within these, and of an effect that makes each follower of a
@@ -222,14 +225,16 @@ def _power(past: Past, users: int, held: int, rounds: int, effect: float) -> flo
     rng = np.random.default_rng(0)
     campaigns = int(np.clip(_CELLS // (rounds * users), 50, _CAMPAIGNS))
     shape = (campaigns, rounds, users)
-    which = rng.integers(past.begins.size - 1, size=shape[:2])
-    sizes = np.diff(past.begins)
+    which = rng.integers(len(past), size=shape[:2])
+    sizes = np.array([draw.followers.size for draw in past])
+    begins = np.cumsum(sizes) - sizes
     # The users of a round in any order, again from the first if more are wanted: the first may be those held out.
     keys = rng.random((*shape[:2], int(sizes.max())))
     keys[np.arange(sizes.max()) >= sizes[which][:, :, None]] = np.inf
     places = np.take_along_axis(keys.argsort(axis=2), np.arange(users) % sizes[which][:, :, None], 2)
-    at = past.begins[which][:, :, None] + places
-    m, a = past.followers[at], past.responders[at]
+    at = begins[which][:, :, None] + places
+    m = np.concatenate([draw.followers for draw in past])[at]
+    a = np.concatenate([draw.responders for draw in past])[at]
     silent = (m - a)[:, :, held:].astype(np.int64)
     a[:, :, held:] += rng.binomial(silent, effect)
     total = np.maximum(m.sum(axis=2, keepdims=True), 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from tensorucb.campaign._tally import (
     SegmentProgress,
     Tally,
     count_rounds,
-    ranked,
     strategies_of,
 )
 from tensorucb.campaign._webhook import Webhook, webhook_of
@@ -51,12 +50,6 @@ class Totals:
         Responders of these rounds, to be compared with ``expected``.
     responders
         Responders of all rounds, counted once per round.
-
-    Examples
-    --------
-    >>> sums = Totals(rounds=3, contacts=30, expected=12.5, compared=11, responders=15)
-    >>> f"{sums.compared} where {sums.expected} were expected"
-    '11 where 12.5 were expected'
     """
 
     rounds: int
@@ -80,12 +73,6 @@ class Calibration:
         The shares that so many rounds do not contradict: the exact (Clopper-Pearson) binomial interval at 90 %.
     promised
         The share that should hold.
-
-    Examples
-    --------
-    >>> found = Calibration(rounds=20, held=17, share=0.85, low=0.66, high=0.96)
-    >>> found.low <= found.promised <= found.high
-    True
     """
 
     rounds: int
@@ -128,13 +115,6 @@ class RevenueProgress:
         Its 90 % interval, as far as rounds differ from one another; None before there are two such rounds.
     calibration
         How often intervals of the revenue held.
-
-    Examples
-    --------
-    >>> from tensorucb.campaign import RevenueProgress
-    >>> RevenueProgress(closed=1200.0, open=0.0, expected=1000.0, compared=1200.0, without_amount=0,
-    ...                 return_on_cost=4.0, low=2.5, high=5.5, calibration=None).text
-    '1,200.00 in closed rounds, where 1,000.00 were expected. Return on cost 4.00 (90 % interval 2.50 to 5.50).'
     """
 
     closed: float
@@ -204,16 +184,6 @@ class CampaignProgress:
     segment, segments
         The column of the table of users that was asked for, and what came of each of its values, see `SegmentProgress`;
         None and empty if none was.
-
-    Examples
-    --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> campaign = create_campaign("spring", graph=Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> ask = campaign.ask(k=1, candidates=["ann"])
-    >>> report = campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}])
-    >>> progress = campaign.progress()
-    >>> progress.rounds[0].responders, progress.open.rounds, progress.contacted, progress.reached
-    (1, 1, 1, 1)
     """
 
     name: str
@@ -292,12 +262,6 @@ class CampaignStatus:
         How many people opted out who are no users of the campaign.
     webhook
         Who is told of rounds that close, and how far that is; None if nobody is.
-
-    Examples
-    --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> create_campaign("spring", graph=Graph.from_edges(["ann"], ["bob"]), storage="memory://").status()
-    CampaignStatus('spring', TensorUCB, 2 users, 1 edges, 0 products, 0 strategies, 0 rounds)
     """
 
     name: str
@@ -409,40 +373,29 @@ def progress(handle: Handle, selection: Selection = EVERYTHING) -> CampaignProgr
     """
     with handle.read() as view, handle.counting:
         seq, reports = handle.reported
-        if seq == view.ledger.seq and selection in reports:
-            return reports[selection]
-        if selection.segment is None:
-            report = _counted(handle, view, selection)
-        else:
-            report = _split(handle, view, selection)
-        seq, reports = handle.reported
-        if seq != view.ledger.seq or len(reports) >= _KEPT_REPORTS:
+        if seq != view.ledger.seq or (selection not in reports and len(reports) >= _KEPT_REPORTS):
             reports = {}
-        handle.reported = view.ledger.seq, {**reports, selection: report}
-        return report
-
-
-def _split(handle: Handle, view: View, selection: Selection) -> CampaignProgress:
-    """The progress of the same rounds, split by a column of the users."""
-    report = progress(handle, replace(selection, segment=None))
-    split = (view.user_columns or no_columns(0)).split(selection.segment)
-    tally = Tally(view.network, split)
-    for record in filter(selection.holds, view.rounds()):
-        tally.add(record, view.told(record.number))
-    seed = int(handle.record.settings["seed"])
-    lifts = {} if report.lift is None else lift_by(view, seed, selection.holds, split.codes)
-    return replace(report, segment=selection.segment, segments=tally.by_segment(lifts))
+        if selection not in reports:
+            reports = {**reports, selection: _counted(handle, view, selection)}
+            handle.reported = view.ledger.seq, reports
+        return reports[selection]
 
 
 def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgress:
+    split = None if selection.segment is None else (view.user_columns or no_columns(0)).split(selection.segment)
     if selection == EVERYTHING:
-        tally, rounds = count_rounds(handle, view)
+        tally = count_rounds(handle, view)
     else:
-        tally = Tally(view.network)
-        rounds = tuple(tally.add(r, view.told(r.number)) for r in view.rounds() if selection.holds(r))
+        tally = Tally(view.network, split)
+        for record in filter(selection.holds, view.rounds()):
+            tally.add(record, view.told(record.number))
+    rounds = tuple(tally.rounds)
+    seed = int(handle.record.settings["seed"])
     lift, missing = None, None
+    lifts: dict[int, Lift] = {}
     try:
-        lift = lift_of(view, int(handle.record.settings["seed"]), selection.holds)
+        lift = lift_of(view, seed, selection.holds)
+        lifts = {} if split is None else lift_by(view, seed, selection.holds, split.codes)
     except StateError as error:
         missing = str(error)
     products, strategies = view.catalogues()
@@ -461,12 +414,14 @@ def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgre
         lift=lift,
         lift_missing=missing,
         behind=behind(view),
-        products=ranked(tally.products, products.names),
-        strategies=ranked(tally.strategies, strategies.names),
+        products=tally.by("product", products.names),
+        strategies=tally.by("strategy", strategies.names),
         users=tally.users(_MOST_CONTACTED, view.name),
         cost_per_responder=spend / responders if spend and responders else None,
         metric=handle.record.settings["metric"],
         revenue=_revenue(view, rounds),
+        segment=selection.segment,
+        segments=() if split is None else tally.by_segment(split, lifts),
     )
 
 

@@ -1,4 +1,4 @@
-"""How many users a choice will make respond: the expected number, its interval, and how earlier ones turned out.
+"""What a choice will bring: how many users respond and what that is worth, the intervals, and how earlier ones did.
 
 The mean is the policy's and nothing else. What a campaign adds is the width: it compares the responders of its closed
 rounds with the intervals that the policy stated, and makes the next one so many times as wide (on the scale of
@@ -9,7 +9,7 @@ look back on, the interval is the policy's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._round import LEVEL, Forecast, Reach, Round
+from tensorucb.campaign._round import LEVEL, Forecast, Reach, Revenue, Round
 from tensorucb.campaign._told import responded, revenue_of
-from tensorucb.diffusion import simulate_gains
+from tensorucb.campaign._value import Worth
+from tensorucb.diffusion import simulate_cascades, simulate_gains
 from tensorucb.graph import Graph
 from tensorucb.policies.prediction import LEVELS, ROUNDS, Prediction
 from tensorucb.work import Engine
@@ -28,8 +29,13 @@ from tensorucb.work import Engine
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
 
-
-_RUNS, _LEAST_RUNS = 1000, 50
+_TAILS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
+"""The shares of numbers below the ends of an interval."""
+_RUNS = 1000
+_REVENUE_RUNS = 400
+_LEAST_RUNS = 50
+_REPEATS = 8  # simulated rounds for each draw of what is not known
+_MANY = 2000  # responses from which on a sum of amounts is drawn as a normal number
 _DRAWS = 32  # of what is not known of the sources
 # Rounds looked back on, so that an ask does not take longer as a campaign grows older.
 _WINDOW = 200
@@ -83,7 +89,7 @@ class Outlook:
     ``forecast`` is the policy's own statement, for later comparison with what was observed; None if the chosen have no
     followers. ``gains`` is what each seed adds to the expected number, in the given order. ``revenues`` is what each
     adds to the expected revenue, ``revenue_forecast`` the statement about that in units of the average response's
-    worth, ``unit``; see `_value`.
+    worth, ``unit``.
     """
 
     reach: Reach
@@ -140,92 +146,133 @@ def foresee(
     rows: I64,
     objective: str,
     past: Sequence[Outcome],
+    worth: Worth | None,
     rng: np.random.Generator,
     engine: Engine | None = None,
 ) -> Outlook:
-    """What to expect if the users ``rows`` are contacted; ``past`` are the campaign's last rounds."""
-    graph = beliefs.graph
-    audience = Audience.of(graph, rows)
+    """What to expect if the users ``rows`` are contacted; ``past`` are the campaign's last rounds.
+
+    With ``worth``, what a response is worth, also of the revenue.
+    """
+    audience = Audience.of(beliefs, rows, worth)
+    outlook = _responders(audience, rows, objective, past, rng, engine)
+    return outlook if worth is None else _with_revenue(outlook, audience, rows, worth, past, engine)
+
+
+def _responders(
+    audience: Audience,
+    rows: I64,
+    objective: str,
+    past: Sequence[Outcome],
+    rng: np.random.Generator,
+    engine: Engine | None,
+) -> Outlook:
+    beliefs, graph = audience.beliefs, audience.beliefs.graph
     if audience.size == 0:
         return Outlook(Reach(0.0, 0.0, 0.0, objective=objective), None, beliefs, np.zeros(rows.size))
-    expected = audience.responders(beliefs.rounds(audience.edges), beliefs.redundancy)
-    forecast = _stated(beliefs, audience, expected)
+    forecast = _stated(audience)
     factor = width_factor(past, LEVEL)
     if objective == "direct":
-        gains = sum(w * direct_gains(graph, p, rows, beliefs.redundancy) for w, p in beliefs.each_round())
+        gains = expected_gains(beliefs, rows)
         low, high = forecast.widened(factor, audience.size)
-        return Outlook(_reach(forecast.mean, low, high, objective), forecast, beliefs, np.asarray(gains))
-    # Users that each seed adds in simulated cascades, in each of the rounds that stand for all.
-    weights, reached = [], []
-    for weight, p in beliefs.each_round():
-        runs = max(_LEAST_RUNS, round(weight * _RUNS))
-        reached.append(simulate_gains(graph, p, rows, runs, rng, redundancy=beliefs.redundancy, engine=engine))
-        weights.append(np.full(runs, weight / runs))
-    shares, added = np.concatenate(weights), np.concatenate(reached)
+        return Outlook(_reach(forecast.mean, low, high, objective), forecast, beliefs, gains)
+
+    def simulate(p: F64, runs: int) -> F64:
+        """Users that each seed adds in simulated cascades."""
+        return simulate_gains(graph, p, rows, runs, rng, redundancy=beliefs.redundancy, engine=engine)
+
+    shares, added = _in_all_rounds(beliefs, _RUNS, simulate)
     totals = added.sum(axis=1)
     mean = float(shares @ totals)
-    order = np.argsort(totals, kind="stable")
-    ends = np.searchsorted(np.cumsum(shares[order]), [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
-    low, high = totals[order][np.minimum(ends, order.size - 1)].tolist()
-    low, high = Forecast(mean, min(low, mean), max(high, mean)).widened(factor, graph.n_nodes - rows.size)
+    low, high = _weighted(mean, shares, totals).widened(factor, graph.n_nodes - rows.size)
     return Outlook(_reach(mean, low, high, objective), forecast, beliefs, shares @ added)
+
+
+def _in_all_rounds(beliefs: Beliefs, runs: int, simulate: Callable[[F64, int], F64]) -> tuple[F64, F64]:
+    """About so many simulated cascades in the rounds that stand for all, and the weight of each."""
+    weights = []
+    results = []
+    for weight, p in beliefs.each_round():
+        count = max(_LEAST_RUNS, round(weight * runs))
+        results.append(simulate(p, count))
+        weights.append(np.full(count, weight / count))
+    return np.concatenate(weights), np.concatenate(results)
+
+
+def _weighted(mean: float, weights: F64, totals: F64, unit: float = 1.0) -> Forecast:
+    """A forecast with this mean, and the interval of totals with these weights; in units."""
+    order = np.argsort(totals, kind="stable")
+    ends = np.searchsorted(np.cumsum(weights[order]), _TAILS)
+    low, high = totals[order][np.minimum(ends, order.size - 1)].tolist()
+    return Forecast(mean / unit, min(low, mean) / unit, max(high, mean) / unit)
 
 
 @dataclass(frozen=True)
 class Audience:
-    """Edges from the contacted users to others, sorted by the follower."""
+    """Who may respond: edges from the contacted users to others, sorted by the follower."""
 
+    beliefs: Beliefs
     edges: I64
     starts: I64
     sources: I64  # of each edge, numbered from 0
+    values: F64  # what a response of each user is worth, 0 if that is not known
 
     @classmethod
-    def of(cls, graph: Graph, rows: I64) -> Audience:
+    def of(cls, beliefs: Beliefs, rows: I64, worth: Worth | None) -> Audience:
+        graph = beliefs.graph
         contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
         contacted[rows] = True
         edges = graph.out_edges(np.sort(rows))
         edges = edges[~contacted[graph.targets[edges]]]
         edges = edges[np.argsort(graph.targets[edges], kind="stable")]
         starts = np.flatnonzero(np.diff(graph.targets[edges], prepend=-1))
-        return cls(edges, starts, np.searchsorted(np.sort(rows), graph.sources[edges]))
+        values = np.zeros(starts.size) if worth is None else worth.means[graph.targets[edges[starts]]]
+        return cls(beliefs, edges, starts, np.searchsorted(np.sort(rows), graph.sources[edges]), values)
 
     @property
     def size(self) -> int:
         """Number of users who may respond."""
         return int(self.starts.size)
 
-    def responders(self, p: F64, redundancy: float) -> F64:
-        """Expected number of distinct responders for each row of probabilities."""
-        return np.asarray(self.chances(p, redundancy).sum(axis=1))
+    @cached_property
+    def chances(self) -> F64:
+        """``(rounds, users)`` how likely each responds in the rounds that stand for all."""
+        return self._chances(self.beliefs.rounds(self.edges))
 
-    def chances(self, p: F64, redundancy: float) -> F64:
-        """For each row of probabilities the probability that each of the users responds."""
+    def _chances(self, p: F64) -> F64:
+        """The same by probabilities of the edges."""
         some = 1.0 - np.multiply.reduceat(1.0 - p, self.starts, axis=1)
+        redundancy = self.beliefs.redundancy
         if redundancy > 0.0:
             some = (1.0 - redundancy) * some + redundancy * np.maximum.reduceat(p, self.starts, axis=1)
         return np.asarray(some)
 
+    @cached_property
+    def drawn(self) -> tuple[F64, F64]:
+        """Expected responders, and what they are worth, in draws of what the policy does not know; equally likely."""
+        # The same draws every time, so that the same question has the same answer.
+        draws = np.random.default_rng(0).normal(size=(_DRAWS, int(self.sources.max()) + 1))
+        wide = replace(self.beliefs, predictions=[prediction.doubted() for prediction in self.beliefs.predictions])
+        counts = []
+        sums = []
+        for z in draws:
+            chances = self._chances(wide.rounds(self.edges, z[self.sources]))
+            counts.append(chances.sum(axis=1))
+            sums.append(chances @ self.values)
+        return np.clip(_between_levels(np.stack(counts)), 1e-9, self.size).ravel(), _between_levels(
+            np.stack(sums)
+        ).ravel()
 
-def _stated(beliefs: Beliefs, audience: Audience, expected: F64) -> Forecast:
+
+def _stated(audience: Audience) -> Forecast:
     """The policy's predictive distribution: what the round has of its own, what is not known of the sources, coins."""
-    counts = np.stack([chances.sum(axis=1) for chances in drawn(beliefs, audience)])
-    counts = between_levels(counts)
+    counts, _ = audience.drawn
     # Draws and doubts are about the width: the mean stays what is believed.
-    weights = np.full(counts.size, 1.0 / counts.size)
-    mean = float(ROUNDS @ expected)
-    return stated(mean, weights, np.clip(counts.ravel(), 1e-9, audience.size), audience.size)
+    mean = float(ROUNDS @ audience.chances.sum(axis=1))
+    return stated(mean, np.full(counts.size, 1.0 / counts.size), counts, audience.size)
 
 
-def drawn(beliefs: Beliefs, audience: Audience) -> Iterator[F64]:
-    """For each draw of what is not known of the sources, the chance of each user in the rounds that stand for all."""
-    # The same draws every time, so that the same question has the same answer.
-    draws = np.random.default_rng(0).normal(size=(_DRAWS, int(audience.sources.max()) + 1))
-    wide = replace(beliefs, predictions=[prediction.doubted() for prediction in beliefs.predictions])
-    for z in draws:
-        yield audience.chances(wide.rounds(audience.edges, z[audience.sources]), wide.redundancy)
-
-
-def between_levels(sums: F64) -> F64:
+def _between_levels(sums: F64) -> F64:
     """Sums of each draw in the rounds that stand for all, as ``(draws, levels)`` that are equally likely.
 
     A few rounds that stand for all give the mean, not the quantiles. So each draw gets levels of its own, in between.
@@ -240,7 +287,7 @@ def between_levels(sums: F64) -> F64:
 
 def stated(mean: float, weights: F64, counts: F64, audience: int) -> Forecast:
     """A forecast with this mean, and the interval of a mixture of binomials with these weights and expected counts."""
-    low, high = (_quantile(weights, counts, audience, share) for share in ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0))
+    low, high = (_quantile(weights, counts, audience, share) for share in _TAILS)
     return Forecast(mean, min(low, mean), max(high, mean))
 
 
@@ -256,6 +303,67 @@ def _quantile(weights: F64, counts: F64, audience: int, share: float) -> float:
         else:
             low = middle + 1
     return float(low)
+
+
+def _with_revenue(
+    outlook: Outlook, audience: Audience, rows: I64, worth: Worth, past: Sequence[Outcome], engine: Engine | None
+) -> Outlook:
+    """What is expected of a choice, with its revenue."""
+    beliefs, forecast, direct = outlook.beliefs, outlook.forecast, outlook.reach.objective == "direct"
+    nothing = replace(outlook.reach, revenue=Revenue(0.0, 0.0, 0.0))
+    if forecast is None or forecast.mean <= 0.0:
+        return replace(outlook, reach=nothing, revenues=np.zeros(rows.size) if direct else None)
+    revenues = expected_gains(beliefs, rows, worth.means)
+    mean = float(revenues.sum())
+    if mean <= 0.0:
+        return replace(outlook, reach=nothing, revenues=revenues)
+    unit = mean / forecast.mean
+    low, high = np.quantile(_simulated(audience, worth), _TAILS).tolist()
+    own = Forecast(forecast.mean, min(low, mean) / unit, max(high, mean) / unit)
+    shown = own if direct else _of_cascades(beliefs, rows, worth, unit, engine)
+    low, high = shown.interval(width_factor([each.revenue for each in past if each.revenue is not None], LEVEL))
+    revenue = Revenue(shown.mean * unit, max(0.0, min(low, shown.mean)) * unit, max(high, shown.mean) * unit)
+    reach = replace(outlook.reach, revenue=revenue)
+    gains = revenues if direct else None
+    return replace(outlook, reach=reach, revenues=gains, unit=unit, revenue_forecast=own)
+
+
+def _simulated(audience: Audience, worth: Worth) -> F64:
+    """Sums of amounts in simulated rounds: who responds, by the policy's own distribution, and what they spend."""
+    values = audience.values
+    usual = ROUNDS @ audience.chances
+    # The same numbers every time, so that the same question has the same answer.
+    rng = np.random.default_rng(0)
+    expected, money = (np.repeat(each, _REPEATS) for each in audience.drawn)
+    each = money / expected  # what a response is worth on average in this draw
+    level = np.exp(worth.doubt * rng.standard_normal(each.size) - 0.5 * worth.doubt**2)
+    responders = rng.binomial(audience.size, np.clip(expected / audience.size, 0.0, 1.0))
+    average = float(usual @ values / usual.sum())
+    square = float(usual @ values**2 / usual.sum()) * float(np.mean(worth.ratios**2))
+    few = np.where(responders <= _MANY, responders, 0)
+    who = np.searchsorted(np.cumsum(usual), rng.random(int(few.sum())) * usual.sum())
+    spent = values[np.minimum(who, values.size - 1)] * rng.choice(worth.ratios, who.size)
+    totals = np.bincount(np.repeat(np.arange(few.size), few), weights=spent, minlength=few.size)
+    large = responders * average + np.sqrt(responders * max(square - average**2, 0.0)) * rng.standard_normal(few.size)
+    totals = np.where(responders <= _MANY, totals, np.maximum(large, 0.0))
+    return np.asarray(totals * level * each / average)
+
+
+def _of_cascades(beliefs: Beliefs, rows: I64, worth: Worth, unit: float, engine: Engine | None) -> Forecast:
+    """The revenue of whole cascades, in units; amounts scatter around the sum as they do around each of its parts."""
+    values = worth.means.copy()
+    values[rows] = 0.0
+    rng = np.random.default_rng(0)
+
+    def simulate(p: F64, runs: int) -> F64:
+        return simulate_cascades(
+            beliefs.graph, p, rows, runs, rng, values=values, redundancy=beliefs.redundancy, engine=engine
+        )
+
+    shares, sums = _in_all_rounds(beliefs, _REVENUE_RUNS, simulate)
+    scatter = np.sqrt(sums * unit * float(np.mean(worth.ratios**2))) * rng.standard_normal(sums.size)
+    spent = np.maximum(sums + scatter, 0.0) * np.exp(worth.doubt * rng.standard_normal(sums.size))
+    return _weighted(float(shares @ sums), shares, spent, unit)
 
 
 def width_factor(past: Sequence[Outcome], level: float) -> float:
@@ -322,6 +430,13 @@ def direct_gains(graph: Graph, p: F64, rows: I64, redundancy: float, values: F64
         gains[i] = float(added.sum() if values is None else added @ values[targets])
         covered.take(own, targets)
     return gains
+
+
+def expected_gains(beliefs: Beliefs, rows: I64, values: F64 | None = None) -> F64:
+    """The same on average over the rounds that stand for all."""
+    graph = beliefs.graph
+    rounds = beliefs.each_round()
+    return np.asarray(sum(weight * direct_gains(graph, p, rows, beliefs.redundancy, values) for weight, p in rounds))
 
 
 def added_by_all(beliefs: Beliefs, rows: I64, values: F64 | None = None) -> F64:

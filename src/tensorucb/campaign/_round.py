@@ -33,6 +33,8 @@ _DAY = 86_400.0
 _ROUNDING = 1e-9
 _LEAST_WIDTH = 0.05  # on the scale of logarithms
 _NOBODY = np.empty(0, dtype=np.int64)
+_SAME = ("id", "number", "status", "kind", "product", "opened", "deadline", "closed", "reach", "cost", "fatigue")
+"""What callers see of a round as the log has it."""
 _COUNTED = {"direct": "followers of those contacted who respond", "cascade": "everybody reached in a cascade"}
 
 
@@ -43,12 +45,6 @@ class Revenue:
     The expectation is that of each user's response times what a response of theirs is worth. The interval holds the
     sum that will be observed: it includes how many respond, how far amounts scatter, and what is not known of either.
     It is made as wide as closed rounds show that it has to be.
-
-    Examples
-    --------
-    >>> from tensorucb.campaign import Revenue
-    >>> print(Revenue(1200.0, 310.5, 2900.0))
-    1,200.00, 90% between 310.50 and 2,900.00
     """
 
     mean: float
@@ -85,14 +81,6 @@ class Reach:
         The interval's coverage.
     revenue
         What their responses will be worth, see `Revenue`; None if nothing is known of that.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> ask = campaign.ask(k=1)
-    >>> ask.reach.low <= ask.reach.mean <= ask.reach.high
-    True
     """
 
     mean: float
@@ -158,12 +146,6 @@ class Fatigue:
     rest
         A rest for the audience, as ``audience_rest`` takes it. None if closed rounds do not show that it helps, if it
         is in force already, or if it would leave too few users to choose from.
-
-    Examples
-    --------
-    >>> print(Fatigue(audience=120, again=90, rounds=5, ratio=0.3, most=0.5, rest="18d"))
-    90 of the 120 followers of these users (75 %) were addressed in at least two of the last 5 rounds. \
-Followers who were addressed lately respond 0.30 times as often as rested ones (80 %: at most 0.50).
     """
 
     audience: int
@@ -324,25 +306,17 @@ class Round:
     def seen(self, network: Network) -> Ask:
         """What a caller sees of it."""
         kept = ~np.isin(self.chosen, self.held_out)
-        seeds, strategies = self.chosen[kept], self.strategy_of("chosen")
+        seeds = self.chosen[kept]
+        strategies = self.strategy_of("chosen")
+        same: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
         return Ask(
-            id=self.id,
-            number=self.number,
-            status=self.status,
-            kind=self.kind,
+            **same,
             seeds=tuple(network.ids(seeds)),
             strategies=None if strategies is None else tuple(strategies[row] for row in seeds.tolist()),
             gains=tuple(self.gains[kept].tolist()),
             revenues=tuple(self.revenues[kept].tolist()) if self.revenues.size else None,
             held_out=tuple(network.ids(self.held_out)),
             contacted=tuple(network.ids(self.contacted)),
-            reach=self.reach,
-            cost=self.cost,
-            product=self.product,
-            opened=self.opened,
-            deadline=self.deadline,
-            closed=self.closed,
-            fatigue=self.fatigue,
             return_on_cost=_returned(self.reach, self.cost),
         )
 
@@ -447,13 +421,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Follower:
-    """A follower of a user, the expected probability of a response, and what the follower is called, if known.
-
-    Examples
-    --------
-    >>> Follower("bob", 0.25).probability
-    0.25
-    """
+    """A follower of a user, the expected probability of a response, and what the follower is called, if known."""
 
     user: Id
     probability: float
@@ -462,13 +430,7 @@ class Follower:
 
 @dataclass(frozen=True)
 class Offer:
-    """A strategy, the expected responses if a user alone got it, and what it adds to the cost.
-
-    Examples
-    --------
-    >>> Offer("letter", expected=1.5, cost=2.0).strategy
-    'letter'
-    """
+    """A strategy, the expected responses if a user alone got it, and what it adds to the cost."""
 
     strategy: Id
     expected: float
@@ -545,14 +507,6 @@ class RoundExplanation:
 
     ``certificate`` is how near the choice is to the best one by the probabilities that it was made by, which include
     exploration; empty if the policy or a person chose, or if contacting fewer users brought more responses.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> why = campaign.ask(k=1, exclude=["ann"]).explain()
-    >>> len(why.seeds), dict(why.left_out)
-    (1, {'excluded': 1})
     """
 
     seeds: tuple[Explanation, ...]

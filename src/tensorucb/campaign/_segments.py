@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.arrays import I64
 from tensorucb.campaign._network import seal, unseal
 from tensorucb.checks import is_missing, shown
 from tensorucb.errors import UnknownIdError
@@ -119,75 +118,51 @@ def _codes(values: pl.Series, labels: Sequence[str], ends: Sequence[float] | Non
 
 @dataclass(frozen=True, eq=False)
 class UserColumns:
-    """Names of users and the columns that split them, by graph row.
+    """Names of users, None where there is none, and the columns that split them; by graph row."""
 
-    ``names`` are the names of all users in UTF-8, one behind the other, and ``ends`` where each of them ends. A user
-    without a name has an empty one.
-    """
-
-    names: NDArray[np.uint8]
-    ends: I64
+    names: Sequence[str | None]
     segments: tuple[Segments, ...] = ()
 
     @classmethod
     def of(cls, count: int, names: pl.Series | None, columns: Iterable[pl.Series]) -> UserColumns | None:
         """What names and columns of so many users tell; None if that is nothing."""
         kept = tuple(split for split in map(_segments, columns) if split is not None)
-        if names is None and not kept:
-            return None
-        return cls(*_packed(count, names), kept)
+        return None if names is None and not kept else cls(_names(count, names), kept)
 
     def name(self, row: int) -> str | None:
         """What a user is called; None if that is not known."""
-        begin = int(self.ends[row - 1]) if row else 0
-        return self.names[begin : int(self.ends[row])].tobytes().decode() or None
-
-    def all_names(self) -> list[str | None]:
-        """What each user is called."""
-        return [self.name(row) for row in range(self.ends.size)] if self.names.size else [None] * self.ends.size
+        return self.names[row]
 
     def rows_named(self, text: str) -> list[int]:
         """Rows of the users whose name holds a text, in large or small letters."""
         wanted = text.casefold()
-        return [row for row, name in enumerate(self.all_names()) if name is not None and wanted in name.casefold()]
+        return [row for row, name in enumerate(self.names) if name is not None and wanted in name.casefold()]
 
     def split(self, column: Any) -> Segments:
         """The column of this name."""
-        found = next((each for each in self.segments if each.column == column), None)
-        if found is None:
-            known = ", ".join(shown(each.column) for each in self.segments) or "none"
-            raise UnknownIdError(
-                f"is {shown(column)}; columns of the table of users that split them are {known}.", argument="segment"
-            )
-        return found
+        for split in self.segments:
+            if split.column == column:
+                return split
+        known = ", ".join(shown(each.column) for each in self.segments) or "none"
+        raise UnknownIdError(
+            f"is {shown(column)}; columns of the table of users that split them are {known}.", argument="segment"
+        )
 
     def grown(self, count: int, names: pl.Series | None, table: pl.DataFrame | None) -> UserColumns:
         """The same with so many new users, of whom this is known."""
-        fresh, ends = _packed(count, names)
-        known = set() if table is None else set(table.columns)
-        segments = tuple(
-            each.grown(table[each.column] if table is not None and each.column in known else None, count)
-            for each in self.segments
-        )
-        before = int(self.ends[-1]) if self.ends.size else 0
-        return UserColumns(np.concatenate([self.names, fresh]), np.concatenate([self.ends, ends + before]), segments)
+        columns = {} if table is None else dict(zip(table.columns, table.get_columns(), strict=True))
+        segments = tuple(each.grown(columns.get(each.column), count) for each in self.segments)
+        return UserColumns([*self.names, *_names(count, names)], segments)
 
     def without(self, row: int) -> UserColumns:
         """The same once a user is forgotten."""
-        begin = int(self.ends[row - 1]) if row else 0
-        end = int(self.ends[row])
-        ends = np.delete(self.ends, row)
-        ends[row:] -= end - begin
         segments = tuple(each.without(row) for each in self.segments)
-        return UserColumns(np.delete(self.names, slice(begin, end)), ends, segments)
-
-
-_NOTHING = UserColumns(np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))
+        return UserColumns([*self.names[:row], *self.names[row + 1 :]], segments)
 
 
 def no_columns(count: int) -> UserColumns:
     """What is known of so many users of whom nothing is known."""
-    return replace(_NOTHING, ends=np.zeros(count, dtype=np.int64))
+    return UserColumns([None] * count)
 
 
 def texts_of(names: Iterable[Any]) -> list[str | None]:
@@ -195,12 +170,8 @@ def texts_of(names: Iterable[Any]) -> list[str | None]:
     return [None if is_missing(name) else " ".join(str(name).split()) or None for name in names]
 
 
-def _packed(count: int, names: pl.Series | None) -> tuple[NDArray[np.uint8], I64]:
-    if names is None:
-        return _NOTHING.names, np.zeros(count, dtype=np.int64)
-    cells = [(name or "").encode() for name in texts_of(names.to_list())]
-    ends = np.cumsum([len(cell) for cell in cells], dtype=np.int64)
-    return np.frombuffer(b"".join(cells), dtype=np.uint8), ends
+def _names(count: int, names: pl.Series | None) -> list[str | None]:
+    return [None] * count if names is None else texts_of(names.to_list())
 
 
 def put_user_columns(session: Session, number: int, columns: UserColumns | None) -> None:
@@ -210,7 +181,8 @@ def put_user_columns(session: Session, number: int, columns: UserColumns | None)
     about = [{"column": s.column, "labels": s.labels, "ends": s.ends} for s in columns.segments]
     codes = {f"codes_{place}": each.codes for place, each in enumerate(columns.segments)}
     # Not compressed: a search of the store's files must see the names that are there.
-    data = seal(_BLOB, {"segments": about}, {"names": columns.names, "ends": columns.ends, **codes})
+    text = "".join(f"{name or ''}\n" for name in columns.names)
+    data = seal(_BLOB, {"segments": about}, {"names": np.frombuffer(text.encode(), dtype=np.uint8), **codes})
     session.put_blob(number, _BLOB, data)
 
 
@@ -229,4 +201,5 @@ def user_columns(session: Session, number: int) -> UserColumns | None:
         )
         for place, each in enumerate(settings["segments"])
     )
-    return UserColumns(arrays["names"], arrays["ends"], segments)
+    names = arrays["names"].tobytes().decode().split("\n")[:-1]
+    return UserColumns([name or None for name in names], segments)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from tensorucb.campaign._documents import from_json, to_json
 from tensorucb.campaign._handle import TALLY, Handle, View
 from tensorucb.campaign._lift import FEW, Lift
 from tensorucb.campaign._network import Network, seal, unseal
-from tensorucb.campaign._round import Id, Kind, Reach, Round
+from tensorucb.campaign._round import Id, Kind, Reach, Revenue, Round
 from tensorucb.campaign._segments import Segments
 from tensorucb.campaign._told import Told, responded, revenue_of
 from tensorucb.errors import FileFormatError
@@ -58,14 +58,6 @@ class RoundProgress:
         How many of the responders count as nothing in it, because neither an amount nor values are known.
     revenue_within
         Of a closed round: whether ``revenue`` lies in its interval, that of ``expected.revenue``.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> ask = campaign.ask(k=1, candidates=["ann"])
-    >>> [(entry.status, entry.contacted, entry.responders) for entry in campaign.progress().rounds]
-    [('open', 1, 0)]
     """
 
     number: int
@@ -113,12 +105,6 @@ class GroupProgress:
         What these responses were worth, in the same parts; 0 where nothing is known of that.
     name
         What people call it; None if that is not known.
-
-    Examples
-    --------
-    >>> tea = GroupProgress("tea", rounds=2, contacts=20, followers=400, responders=36.0, observed=0.09, believed=0.1)
-    >>> f"{tea.observed:.0%} responded, {tea.believed:.0%} were expected to"
-    '9% responded, 10% were expected to'
     """
 
     id: Id | None
@@ -150,13 +136,6 @@ class SegmentProgress(GroupProgress):
     enough
         Whether there is enough to tell anything: five different users were contacted, since what two or three of them
         bring is about these, and ten responders came, or ten were expected.
-
-    Examples
-    --------
-    >>> sums = {"rounds": 3, "contacts": 4, "followers": 90, "responders": 6.0, "observed": 0.07, "believed": 0.05}
-    >>> france = SegmentProgress("France", **sums, users=4, expected=4.5, enough=False)
-    >>> f"{france.id}: {france.responders:.0f} responders" if france.enough else f"{france.id}: too few to tell"
-    'France: too few to tell'
     """
 
     users: int = 0
@@ -165,165 +144,189 @@ class SegmentProgress(GroupProgress):
     enough: bool = False
 
 
+Grouping = Literal["product", "strategy", "segment"]
 _SUMS = ("rounds", "contacts", "followers", "responders", "asked", "expected", "revenue")
-Sums = defaultdict[Id | None, F64]
-"""For each id the sums named above; ``asked`` are the followers in rounds with an expectation."""
+"""What is summed up for each user and group; ``asked`` are the followers in rounds with an expectation."""
+_SAME = ("number", "id", "product", "kind", "status", "opened", "closed")
+"""What the progress of a round has of the round itself."""
 
 
 class Tally:
-    """Sums over the rounds counted so far.
+    """Rounds counted so far, and sums over them.
 
     ``contacted`` and ``reached`` say for each user, by graph row, whether they were contacted in any round or responded
-    to any. With a ``split``, ``segments`` has the sums by its codes.
+    to any. ``marks`` are the numbers of the rounds and their revisions: what was told late makes another one. With a
+    ``split``, there are sums for each of its codes.
     """
 
     def __init__(self, network: Network, split: Segments | None = None) -> None:
         n = network.graph.n_nodes
-        self._network = network
+        self.network = network
+        self.split = split
+        self.rounds: list[RoundProgress] = []
+        self.marks: list[tuple[int, int]] = []
         self.contacted = np.zeros(n, dtype=np.bool_)
         self.reached = np.zeros(n, dtype=np.bool_)
-        self.products: Sums = defaultdict(lambda: np.zeros(len(_SUMS)))
-        self.strategies: Sums = defaultdict(lambda: np.zeros(len(_SUMS)))
-        self.split = split
-        self.segments: defaultdict[int, F64] = defaultdict(lambda: np.zeros(len(_SUMS)))
         self._users = np.zeros((n, len(_SUMS)))
+        self._groups: dict[tuple[Grouping, Id | None], F64] = {}
 
     def copy(self) -> Tally:
         """The same sums, to be counted on from here."""
-        other = Tally(self._network)
+        other = copy(self)
+        other.rounds = self.rounds.copy()
+        other.marks = self.marks.copy()
         other.contacted = self.contacted.copy()
         other.reached = self.reached.copy()
         other._users = self._users.copy()
-        for mine, theirs in ((self.products, other.products), (self.strategies, other.strategies)):
-            theirs.update({name: sums.copy() for name, sums in mine.items()})
+        other._groups = self._groups.copy()
         return other
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The sums as plain settings and arrays; users who were never contacted or reached take no place."""
-        groups = {
-            name: [[entry, sums.tolist()] for entry, sums in held.items()]
-            for name, held in (("products", self.products), ("strategies", self.strategies))
-        }
+    def to_blob(self) -> bytes:
+        """As bytes for the store; users who were never contacted or reached take no place."""
         used = np.flatnonzero(self._users.any(axis=1))
+        settings = {
+            "revision": self.network.revision,
+            "marks": self.marks,
+            "rounds": to_json(self.rounds),
+            "groups": [[*group, sums.tolist()] for group, sums in self._groups.items()],
+        }
         rows = {"contacted": np.flatnonzero(self.contacted), "reached": np.flatnonzero(self.reached), "used": used}
-        return groups, {**rows, "sums": self._users[used]}
+        return seal(TALLY, settings, {**rows, "sums": self._users[used]}, compressed=True)
 
     @classmethod
-    def from_state(cls, network: Network, groups: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Tally:
-        """The sums of `to_state`, of the same revision of the network."""
-        tally = cls(network)
+    def stored(cls, view: View) -> Tally | None:
+        """The counts that `keep_tally` has stored; None if there are none of this network, or they are damaged."""
+        if TALLY not in view.session.blobs(view.number):
+            return None
+        try:
+            settings, arrays = unseal(view.session.blob(view.number, TALLY) or b"", TALLY, "the tally of the campaign")
+        except FileFormatError:
+            return None
+        if settings["revision"] != view.network.revision:
+            return None
+        tally = cls(view.network)
+        tally.rounds = [from_json(RoundProgress, entry) for entry in settings["rounds"]]
+        tally.marks = [(number, revision) for number, revision in settings["marks"]]
         tally.contacted[arrays["contacted"]] = True
         tally.reached[arrays["reached"]] = True
         tally._users[arrays["used"]] = arrays["sums"]
-        tally.products.update({entry: np.array(sums) for entry, sums in groups["products"]})
-        tally.strategies.update({entry: np.array(sums) for entry, sums in groups["strategies"]})
+        tally._groups = {(grouping, entry): np.array(sums) for grouping, entry, sums in settings["groups"]}
         return tally
 
-    def add(self, record: Round, told: Told) -> RoundProgress:
-        """Count a round in; returns what it looks like by itself."""
+    def add(self, record: Round, told: Told) -> None:
+        """Count a round in."""
         counts = record.status != "cancelled"
         closed = record.status == "closed"
-        rows = record.contacted
-        acted = responded(self._network, record, told)
+        acted = responded(self.network, record, told)
         responders = int(np.count_nonzero(acted))
-        worth = np.where(acted, revenue_of(self._network, record, told), 0.0)
+        worth = np.where(acted, revenue_of(self.network, record, told), 0.0)
         unknown = int(np.count_nonzero(np.isnan(worth)))
         worth = np.nan_to_num(worth)
-        priced = record.priced or record.value is not None or self._network.values is not None
-        revenue = float(worth.sum()) if priced else None
+        revenue = float(worth.sum())
+        priced = record.priced or record.value is not None or self.network.values is not None
         expected = record.promised if counts else None
         new = 0
         if counts and record.kind != "history":
-            self.contacted[rows] = True
+            self.contacted[record.contacted] = True
             new = int(np.count_nonzero(acted & ~self.reached))
             self.reached |= acted
             if closed:
-                self._split(record, told, rows, acted, expected, worth)
-        within = expected.low <= responders <= expected.high if closed and expected is not None else None
+                self._add_contacts(record, told, acted, worth)
         promised = None if expected is None else expected.revenue
-        held = None
-        if closed and promised is not None and not unknown:
-            held = promised.low <= float(worth.sum()) <= promised.high
-        inside = record.in_window(told.times)
-        return RoundProgress(
-            number=record.number,
-            id=record.id,
-            product=record.product,
-            strategies=strategies_of(record),
-            kind=record.kind,
-            status=record.status,
-            opened=record.opened,
-            closed=record.closed,
-            contacted=int(rows.size) if counts else 0,
-            held_out=record.held_out.size if counts else 0,
-            expected=expected,
-            responders=responders,
-            new_responders=new,
-            responses=int(np.count_nonzero(told.outcomes > 0.0) + np.count_nonzero(inside)),
-            spend=record.cost if counts else None,
-            within=within,
-            revenue=revenue,
-            without_amount=unknown,
-            revenue_within=held,
+        told_in_window = np.count_nonzero(record.in_window(told.times))
+        same: dict[str, Any] = {name: getattr(record, name) for name in _SAME}
+        self.marks.append((record.number, record.revision))
+        self.rounds.append(
+            RoundProgress(
+                **same,
+                strategies=strategies_of(record),
+                contacted=record.contacted.size if counts else 0,
+                held_out=record.held_out.size if counts else 0,
+                expected=expected,
+                responders=responders,
+                new_responders=new,
+                responses=int(np.count_nonzero(told.outcomes > 0.0) + told_in_window),
+                spend=record.cost if counts else None,
+                within=_within(expected, responders) if closed else None,
+                revenue=revenue if priced else None,
+                without_amount=unknown,
+                revenue_within=_within(promised, revenue) if closed and not unknown else None,
+            )
         )
 
-    def by_segment(self, lifts: Mapping[int, Lift]) -> tuple[SegmentProgress, ...]:
-        """The sums by segment, in the order of the labels; users of whom it is not known stand last."""
-        found = []
-        codes = np.empty(0, dtype=np.int16)
-        if self.split is not None:
-            codes = self.split.codes[self._users[:, _SUMS.index("contacts")] > 0.0]
-        for code in sorted(self.segments, key=lambda code: (code < 0, code)):
-            sums = dict(zip(_SUMS, self.segments[code].tolist(), strict=True))
-            group = group_progress(None if self.split is None else self.split.label(code), self.segments[code])
-            more: dict[str, Any] = {"expected": sums["expected"] if sums["asked"] else None, "lift": lifts.get(code)}
-            users = int(np.count_nonzero(codes == code))
-            enough = users >= _FEW_USERS and max(sums["responders"], sums["expected"]) >= FEW
-            found.append(SegmentProgress(**vars(group), users=users, **more, enough=enough))
-        return tuple(found)
-
-    def users(self, most: int, name: Callable[[int], str | None]) -> tuple[GroupProgress, ...]:
-        """The users who were contacted most, at most so many; ``name`` says what one is called."""
-        contacts, responders = (self._users[:, _SUMS.index(name)] for name in ("contacts", "responders"))
-        order = np.lexsort((-responders, -contacts))[:most]
-        ids = self._network.graph.ids
-        rows = [row for row in order.tolist() if contacts[row]]
-        return tuple(group_progress(ids[row].item(), self._users[row], name(row)) for row in rows)
-
-    def _split(
-        self, record: Round, told: Told, rows: I64, acted: NDArray[np.bool_], expected: Reach | None, worth: F64
-    ) -> None:
+    def _add_contacts(self, record: Round, told: Told, acted: NDArray[np.bool_], worth: F64) -> None:
         """Count a closed round for its product, its strategies and its users; ``worth`` is that of each response."""
-        network, graph = self._network, self._network.graph
+        graph, rows = self.network.graph, record.contacted
         # The edges by which the round could bring responses.
-        edges = network.edges_in_round(rows, record.number, told.edges)
+        edges = self.network.edges_in_round(rows, record.number, told.edges)
         edges = edges[~np.isin(graph.targets[edges], rows)]
         # Who follows several contacted users counts for the first of them, as in what each was expected to add.
         edges = edges[_of_first(graph.sources[edges], graph.targets[edges], rows)]
         sources, targets = graph.sources[edges], graph.targets[edges]
-        followers = np.bincount(sources, minlength=acted.size)[rows]
         hit = acted[targets]
-        parts = np.bincount(sources[hit], minlength=acted.size)[rows]
-        sums_of = np.bincount(sources[hit], weights=worth[targets[hit]], minlength=acted.size)[rows]
-        asked, gains = (
-            (0 * followers, 0.0 * followers) if expected is None else (followers, expected_gains(network, record)[rows])
-        )
+        followers = np.bincount(sources, minlength=acted.size)[rows]
+        responders = np.bincount(sources[hit], minlength=acted.size)[rows]
+        revenue = np.bincount(sources[hit], weights=worth[targets[hit]], minlength=acted.size)[rows]
+        asked = np.zeros_like(followers)
+        gains = np.zeros(acted.size)
+        if record.promised is not None:
+            asked = followers
+            gains[record.chosen] = record.gains
         ones = np.ones(rows.size)
-        each = np.column_stack([ones, ones, followers, parts, asked, gains, sums_of])
+        each = np.column_stack([ones, ones, followers, responders, asked, gains[rows], revenue])
         self._users[rows] += each
-
-        def add(sums: F64, own: NDArray[np.bool_]) -> None:
-            sums += each[own].sum(axis=0)
-            sums[0] += 1.0 - np.count_nonzero(own)  # one round, not one of each user
-
-        add(self.products[record.product], ones > 0)
-        codes = np.empty(0, dtype=np.int16) if self.split is None else self.split.codes[rows]
-        for code in np.unique(codes).tolist():
-            add(self.segments[code], codes == code)
+        self._add_group("product", record.product, each)
+        if self.split is not None:
+            codes = self.split.codes[rows]
+            for code in np.unique(codes).tolist():
+                self._add_group("segment", code, each[codes == code])
         strategies = record.strategy_of("contacted") or {}
         for strategy in strategies_of(record):
-            mine = [row for row, own in strategies.items() if own == strategy]
-            add(self.strategies[strategy], np.isin(rows, mine))
+            own = [strategies[row] == strategy for row in rows.tolist()]
+            self._add_group("strategy", strategy, each[own])
+
+    def _add_group(self, grouping: Grouping, entry: Id | None, each: F64) -> None:
+        sums = each.sum(axis=0)
+        sums[_SUMS.index("rounds")] = 1.0  # not one of each user
+        self._groups[grouping, entry] = self._groups.get((grouping, entry), np.zeros(len(_SUMS))) + sums
+
+    def by(self, grouping: Grouping, names: Mapping[Id, str]) -> tuple[GroupProgress, ...]:
+        """The sums of all products or strategies, those with the most contacts first."""
+        entries = [
+            _group_progress(entry, sums, None if entry is None else names.get(entry))
+            for (group, entry), sums in self._groups.items()
+            if group == grouping
+        ]
+        return tuple(sorted(entries, key=lambda group: (-group.contacts, -group.responders, str(group.id))))
+
+    def by_segment(self, split: Segments, lifts: Mapping[int, Lift]) -> tuple[SegmentProgress, ...]:
+        """The sums by segment, in the order of the labels; users of whom it is not known stand last."""
+        contacted = split.codes[self._users[:, _SUMS.index("contacts")] > 0.0]
+        segments = []
+        for code in sorted(np.unique(contacted).tolist(), key=lambda code: (code < 0, code)):
+            sums = self._groups["segment", code]
+            group = _group_progress(split.label(code), sums)
+            users = int(np.count_nonzero(contacted == code))
+            expected = float(sums[_SUMS.index("expected")])
+            enough = users >= _FEW_USERS and max(group.responders, expected) >= FEW
+            known = None if group.believed is None else expected
+            segments.append(
+                SegmentProgress(**vars(group), users=users, expected=known, lift=lifts.get(code), enough=enough)
+            )
+        return tuple(segments)
+
+    def users(self, most: int, name: Callable[[int], str | None]) -> tuple[GroupProgress, ...]:
+        """The users who were contacted most, at most so many; ``name`` says what one is called."""
+        contacts = self._users[:, _SUMS.index("contacts")]
+        responders = self._users[:, _SUMS.index("responders")]
+        order = np.lexsort((-responders, -contacts))[:most]
+        ids = self.network.graph.ids
+        rows = [row for row in order.tolist() if contacts[row]]
+        return tuple(_group_progress(ids[row].item(), self._users[row], name(row)) for row in rows)
+
+
+def _within(promised: Reach | Revenue | None, number: float) -> bool | None:
+    return None if promised is None else promised.low <= number <= promised.high
 
 
 def _of_first(sources: NDArray[np.int32], targets: NDArray[np.int32], rows: I64) -> NDArray[np.bool_]:
@@ -340,60 +343,39 @@ def strategies_of(record: Round) -> tuple[Id, ...]:
     return tuple(dict.fromkeys((record.strategy_of("contacted") or {}).values()))
 
 
-def group_progress(entry: Id | None, sums: F64, name: str | None = None) -> GroupProgress:
+def _group_progress(entry: Id | None, sums: F64, name: str | None = None) -> GroupProgress:
     rounds, contacts, followers, responders, asked, expected, revenue = sums.tolist()
     return GroupProgress(
-        entry,
-        int(rounds),
-        int(contacts),
-        int(followers),
-        responders,
-        responders / followers if followers else 0.0,
-        expected / asked if asked else None,
-        revenue,
-        name,
+        id=entry,
+        rounds=int(rounds),
+        contacts=int(contacts),
+        followers=int(followers),
+        responders=responders,
+        observed=responders / followers if followers else 0.0,
+        believed=expected / asked if asked else None,
+        revenue=revenue,
+        name=name,
     )
 
 
-def ranked(groups: Sums, names: Mapping[Id, str]) -> tuple[GroupProgress, ...]:
-    """Those with the most contacts first."""
-    entries = [
-        group_progress(entry, sums, None if entry is None else names.get(entry)) for entry, sums in groups.items()
-    ]
-    return tuple(sorted(entries, key=lambda group: (-group.contacts, -group.responders, str(group.id))))
-
-
-def expected_gains(network: Network, record: Round) -> F64:
-    """For each user what they were expected to add to the round."""
-    gains = np.zeros(network.graph.n_nodes)
-    kept = ~np.isin(record.chosen, record.held_out)
-    gains[record.chosen[kept]] = record.gains[kept]
-    return gains
-
-
-def count_rounds(handle: Handle, view: View) -> tuple[Tally, tuple[RoundProgress, ...]]:
+def count_rounds(handle: Handle, view: View) -> Tally:
     """All rounds, counted in their order; the ones up to the first that was open at the last call are counted once."""
     records = view.rounds()
-    # What was told late makes another revision of a round that has ended.
-    marks = [(record.number, record.revision) for record in records]
-    ended = rounds_ended(records)
+    ended = _ended(records)
+    before: Tally | None = handle.counted or Tally.stored(view)
     tally = Tally(view.network)
-    rounds: list[RoundProgress] = []
-    before = handle.counted or stored_tally(view)
-    if before is not None:
-        network, marks_before, tally_before, rounds_before = before
-        if network.revision == view.network.revision and marks_before == marks[: len(marks_before)]:
-            tally = tally_before.copy()
-            rounds = list(rounds_before)
-    for i in range(len(rounds), len(records) + 1):
-        if i == ended:
-            handle.counted = view.network, marks[:i], tally.copy(), tuple(rounds)
-        if i < len(records):
-            rounds.append(tally.add(records[i], view.told(records[i].number)))
-    return tally, tuple(rounds)
+    if before is not None and before.network.revision == view.network.revision:
+        marks = [(record.number, record.revision) for record in records[: len(before.marks)]]
+        tally = before.copy() if before.marks == marks else tally
+    for record in records[len(tally.rounds) : ended]:
+        tally.add(record, view.told(record.number))
+    handle.counted = tally.copy()
+    for record in records[ended:]:
+        tally.add(record, view.told(record.number))
+    return tally
 
 
-def rounds_ended(records: Sequence[Round]) -> int:
+def _ended(records: Sequence[Round]) -> int:
     """How many rounds there are before the first that is open."""
     return next((i for i, record in enumerate(records) if record.status == "open"), len(records))
 
@@ -401,32 +383,15 @@ def rounds_ended(records: Sequence[Round]) -> int:
 def keep_tally(handle: Handle) -> None:
     """Store the counts of rounds that have ended, now and then, so that a new process need not count them again."""
     with handle.read() as view:
-        if rounds_ended(view.rounds()) < handle.tallied + _TALLY_EVERY:
+        if _ended(view.rounds()) < handle.tallied + _TALLY_EVERY:
             return
-        stored = stored_tally(view)
-        handle.tallied = 0 if stored is None else len(stored[1])
+        stored = Tally.stored(view)
+        handle.tallied = 0 if stored is None else len(stored.rounds)
         count_rounds(handle, view)
-    network, marks, tally, rounds = handle.counted
-    if len(marks) < handle.tallied + _TALLY_EVERY:
+    tally: Tally = handle.counted
+    if len(tally.rounds) < handle.tallied + _TALLY_EVERY:
         return
-    groups, arrays = tally.to_state()
-    settings = {"revision": network.revision, "marks": marks, "rounds": to_json(rounds), **groups}
     with handle.write() as view:
-        if view.ledger.revision == network.revision:
-            view.session.put_blob(view.number, TALLY, seal(TALLY, settings, arrays, compressed=True))
-    handle.tallied = len(marks)
-
-
-def stored_tally(view: View) -> tuple[Network, list[tuple[int, int]], Tally, tuple[RoundProgress, ...]] | None:
-    """The counts of `keep_tally`; None if there are none of this network, or they are damaged: then all is counted."""
-    if TALLY not in view.session.blobs(view.number):
-        return None
-    try:
-        settings, arrays = unseal(view.session.blob(view.number, TALLY) or b"", TALLY, "the tally of the campaign")
-    except FileFormatError:
-        return None
-    if settings["revision"] != view.network.revision:
-        return None
-    rounds = tuple(from_json(RoundProgress, entry) for entry in settings["rounds"])
-    marks = [(number, revision) for number, revision in settings["marks"]]
-    return view.network, marks, Tally.from_state(view.network, settings, arrays), rounds
+        if view.ledger.revision == tally.network.revision:
+            view.session.put_blob(view.number, TALLY, tally.to_blob())
+    handle.tallied = len(tally.rounds)

@@ -1,4 +1,4 @@
-"""What a response is worth: learned from the amounts told, and the forecast of a round's revenue.
+"""What a response is worth, learned from the amounts told.
 
 Where no amount was told, a response of user v to product p is worth the product's value times the user's, 1 where one
 is not given. From the first amount on this is the shape, and amounts tell the rest:
@@ -6,41 +6,23 @@ is not given. From the first amount on this is the shape, and amounts tell the r
     log(amount / base) = overall + product + group + user + scatter
 
 Amounts are heavy-tailed: a single large order says little about its buyer. So the effects are fitted on the scale of
-logarithms and shrunk towards 0 (empirical Bayes): first products, then the campaign's groups of users, if it has any,
-then users, each on what is left. The variance between products, groups or users is that of their means beyond what
-scatter explains. As long as nobody has bought twice, all variation between users is taken for scatter. The way back
-from logarithms is a common factor, so that the expected worth of all responses with an amount adds up to the sum of the
-amounts; it changes no choice. Amounts of 0 count in this factor alone. How amounts scatter is taken from the amounts
-themselves, and from a log-normal distribution while they are few. All of this is a function of what closed rounds were
-told, in any order.
+logarithms and shrunk towards 0 (empirical Bayes), each on what the ones before it left. One factor brings the result
+back to money, so that the expected worth of all responses with an amount adds up to their sum. All of this is a
+function of what closed rounds were told, in any order (docs/howto/money.md has the assumptions).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._reach import (
-    Audience,
-    Beliefs,
-    Outcome,
-    Outlook,
-    added_by_all,
-    between_levels,
-    direct_gains,
-    drawn,
-    width_factor,
-)
-from tensorucb.campaign._round import LEVEL, Forecast, Id, Revenue, Round
+from tensorucb.campaign._round import Id, Round
 from tensorucb.campaign._told import Told, amounts_of, base_values
-from tensorucb.diffusion import simulate_cascades
-from tensorucb.policies.prediction import ROUNDS
-from tensorucb.work import Engine
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
@@ -49,10 +31,6 @@ _CAUTION = 4.0  # observations' worth of the prior belief that all variation is 
 _FEW = 20.0  # amounts' worth of a log-normal distribution in how amounts scatter
 _USUAL_SCATTER = 1.0  # standard deviation of a logarithm, while amounts are few
 _POOL = 1000  # the most ratios kept of how amounts scatter
-_REPEATS = 8  # simulated rounds for each draw of what is not known
-_MANY = 2000  # responses from which on a sum of amounts is drawn as a normal number
-_RUNS = 400  # cascades
-_TAILS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
 
 
 @dataclass(frozen=True)
@@ -203,102 +181,3 @@ def _scatter(ratios: F64, logs: F64) -> F64:
         seen = np.array([part.mean() for part in np.array_split(seen, _POOL)])
     pool = np.concatenate([seen, usual / usual.mean()])
     return np.asarray(pool / pool.mean())
-
-
-def with_revenue(
-    outlook: Outlook, rows: I64, worth: Worth, objective: str, past: Sequence[Outcome], engine: Engine | None
-) -> Outlook:
-    """What is expected of a choice, with its revenue; ``rows`` are contacted."""
-    beliefs, forecast = outlook.beliefs, outlook.forecast
-    if forecast is None or forecast.mean <= 0.0:
-        nothing = replace(outlook.reach, revenue=Revenue(0.0, 0.0, 0.0))
-        return replace(outlook, reach=nothing, revenues=np.zeros(rows.size) if objective == "direct" else None)
-    factor = width_factor([outcome.revenue for outcome in past if outcome.revenue is not None], LEVEL)
-    each = sum(
-        weight * direct_gains(beliefs.graph, p, rows, beliefs.redundancy, worth.means)
-        for weight, p in beliefs.each_round()
-    )
-    revenues = np.asarray(each)
-    mean = float(revenues.sum())
-    if mean <= 0.0:
-        return replace(outlook, reach=replace(outlook.reach, revenue=Revenue(0.0, 0.0, 0.0)), revenues=revenues)
-    unit = mean / forecast.mean
-    low, high = np.quantile(_simulated(beliefs, Audience.of(beliefs.graph, rows), worth), _TAILS).tolist()
-    stated = Forecast(forecast.mean, min(low, mean) / unit, max(high, mean) / unit)
-    shown = stated
-    if objective == "cascade":
-        shown = _of_cascades(outlook, rows, worth, unit, engine)
-    reach = replace(outlook.reach, revenue=_revenue(shown, unit, factor))
-    gains = revenues if objective == "direct" else None
-    return replace(outlook, reach=reach, revenues=gains, unit=unit, revenue_forecast=stated)
-
-
-def _revenue(forecast: Forecast, unit: float, factor: float) -> Revenue:
-    low, high = forecast.interval(factor)
-    mean = forecast.mean
-    return Revenue(mean * unit, max(0.0, min(low, mean)) * unit, max(high, mean) * unit)
-
-
-def _simulated(beliefs: Beliefs, audience: Audience, worth: Worth) -> F64:
-    """Sums of amounts in simulated rounds: who responds, by the policy's own distribution, and what they spend."""
-    values = worth.means[beliefs.graph.targets[audience.edges[audience.starts]]]
-    chances = audience.chances(beliefs.rounds(audience.edges), beliefs.redundancy)
-    usual = ROUNDS @ chances
-    counts, sums = [], []
-    for draw in drawn(beliefs, audience):
-        counts.append(draw.sum(axis=1))
-        sums.append(draw @ values)
-    expected = np.clip(between_levels(np.stack(counts)), 1e-9, audience.size)
-    money = between_levels(np.stack(sums))
-    # The same numbers every time, so that the same question has the same answer.
-    rng = np.random.default_rng(0)
-    expected = np.repeat(expected.ravel(), _REPEATS)
-    each = np.repeat(money.ravel(), _REPEATS) / expected  # what a response is worth on average in this draw
-    level = np.exp(worth.doubt * rng.standard_normal(each.size) - 0.5 * worth.doubt**2)
-    responders = rng.binomial(audience.size, np.clip(expected / audience.size, 0.0, 1.0))
-    average = float(usual @ values / usual.sum())
-    square = float(usual @ values**2 / usual.sum()) * float(np.mean(worth.ratios**2))
-    few = np.where(responders <= _MANY, responders, 0)
-    who = np.searchsorted(np.cumsum(usual), rng.random(int(few.sum())) * usual.sum())
-    spent = values[np.minimum(who, values.size - 1)] * rng.choice(worth.ratios, who.size)
-    totals = np.bincount(np.repeat(np.arange(few.size), few), weights=spent, minlength=few.size)
-    large = responders * average + np.sqrt(responders * max(square - average**2, 0.0)) * rng.standard_normal(few.size)
-    totals = np.where(responders <= _MANY, totals, np.maximum(large, 0.0))
-    return np.asarray(totals * level * each / average)
-
-
-def _of_cascades(outlook: Outlook, rows: I64, worth: Worth, unit: float, engine: Engine | None) -> Forecast:
-    """The revenue of whole cascades, in units; amounts scatter around the sum as they do around each of its parts."""
-    beliefs = outlook.beliefs
-    values = worth.means.copy()
-    values[rows] = 0.0
-    rng = np.random.default_rng(0)
-    weights, totals = [], []
-    for weight, p in beliefs.each_round():
-        runs = max(50, round(weight * _RUNS))
-        totals.append(
-            simulate_cascades(
-                beliefs.graph, p, rows, runs, rng, values=values, redundancy=beliefs.redundancy, engine=engine
-            )
-        )
-        weights.append(np.full(runs, weight / runs))
-    shares, sums = np.concatenate(weights), np.concatenate(totals)
-    mean = float(shares @ sums)
-    scatter = np.sqrt(sums * unit * float(np.mean(worth.ratios**2))) * rng.standard_normal(sums.size)
-    drawn_sums = np.maximum(sums + scatter, 0.0) * np.exp(worth.doubt * rng.standard_normal(sums.size))
-    order = np.argsort(drawn_sums, kind="stable")
-    ends = np.searchsorted(np.cumsum(shares[order]), _TAILS)
-    low, high = drawn_sums[order][np.minimum(ends, order.size - 1)].tolist()
-    return Forecast(mean / unit, min(low, mean) / unit, max(high, mean) / unit)
-
-
-def revenues_of(rows: I64, held: I64, outlook: Outlook, worth: Worth | None) -> F64:
-    """What each chosen user adds to the expected revenue; of those held out, what they would add. Empty if unknown."""
-    if outlook.revenues is None or worth is None:
-        return np.empty(0)
-    out = np.isin(rows, held)
-    revenues = np.empty(rows.size)
-    revenues[~out] = outlook.revenues
-    if held.size:
-        revenues[out] = added_by_all(outlook.beliefs, rows[~out], worth.means)[rows[out]]
-    return revenues

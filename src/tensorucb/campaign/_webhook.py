@@ -46,14 +46,6 @@ class Webhook:
         How many were given up, after eight attempts each.
     error
         Why the last attempt failed; None if it did not.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> secret = campaign.set_webhook("https://shop.example/rounds")
-    >>> campaign.status().webhook
-    Webhook(url='https://shop.example/rounds', delivered=0, pending=0, failed=0, error=None)
     """
 
     url: str

@@ -98,7 +98,7 @@ class At:
     def names_of(self, campaign: Campaign, users: Sequence[Any]) -> list[str | None] | None:
         """What these users are called; None if no names are known, or none for this caller."""
         columns = self.named(campaign)
-        if columns is None or not columns.names.size:
+        if columns is None or not any(columns.names):
             return None
         return [columns.name(row) for row in campaign.graph.rows(list(users)).tolist()] if len(users) else []
 
