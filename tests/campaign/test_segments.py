@@ -12,7 +12,7 @@ from campaign.worlds import Clock, out_pairs, small_campaign, small_graph
 from tensorucb.campaign import create_campaign, load_campaign, read_campaign_data
 
 # private: what the command add-users does with a file
-from tensorucb.campaign._additions import users_from
+from tensorucb.campaign._grow import users_from
 from tensorucb.errors import UnknownIdError
 from tensorucb.policies import HighDegree
 

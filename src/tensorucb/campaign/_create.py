@@ -21,12 +21,12 @@ from tensorucb.campaign._grow import numbers_of_table, put_features
 from tensorucb.campaign._history import put_used_log
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import build_policy, policy_spec
-from tensorucb.campaign._network import Network, make_network, network_to_blob
+from tensorucb.campaign._network import BY_USER, Network, make_network, network_to_blob
 from tensorucb.campaign._people import People, read_cap
 from tensorucb.campaign._question import Reader, check_defaults, read_plain
 from tensorucb.campaign._segments import UserColumns, put_user_columns
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
-from tensorucb.campaign._tables import consent_of, in_order, is_table, without_column
+from tensorucb.campaign._tables import UserTable, consent_of, is_table, user_table
 from tensorucb.checks import (
     check_callable,
     check_choice,
@@ -286,29 +286,30 @@ def _looked_through(parts: CampaignData, column: str | None) -> CampaignData:
 
     That column is called ``consent`` by default, the other one ``name``.
     """
+    named = {} if column is None else {"consent": column}
+    table = UserTable()
     if is_table(parts.users):
-        ids = parts.graph.ids
-        users, names = without_column(parts.users, "name", ids)
-        users, consent = without_column(users, column or "consent", ids)
-        kept = UserColumns.of(ids.size, names, in_order("user", users, ids).get_columns())
-        parts = replace(parts, users=users, user_columns=kept)
-        if consent is not None:
-            named = {} if column is None else {"users": {"consent": column}}
-            return replace(parts, consent=consent_of("the table of users", consent), columns=named)
-    if column is not None:
+        table = user_table(parts.users, parts.graph.ids, named)
+        columns = [] if table.described is None else table.described.get_columns()
+        parts = replace(
+            parts,
+            users=None if table.described is None else numbers_of_table("users", table.described),
+            user_columns=UserColumns.of(parts.graph.n_nodes, table.names, columns),
+            columns={"users": named} if named else {},
+        )
+    if column is not None and table.consent is None:
         wanted = "a column of the table of users, or one value for each user"
         raise refusal("consent", wanted, column, "The users came without such a column.")
-    return parts
+    if table.consent is None or parts.consent is not None:
+        return parts
+    return replace(parts, consent=consent_of("the table of users", table.consent))
 
 
 def _checked(
     name: str, settings: Mapping[str, Any], policy: Policy, parts: CampaignData
 ) -> tuple[Network, tuple[Catalogue, Catalogue]]:
     """The network and the catalogues of products and strategies, which the policy can work with."""
-    users = parts.users
-    if is_table(users):
-        users = numbers_of_table("users", in_order("user", users, parts.graph.ids))
-    network = make_network(parts.graph, users, parts.costs, parts.groups, parts.values, parts.consent)
+    network = make_network(parts.graph, parts.users, {name: getattr(parts, name) for name in BY_USER})
     nodes, edges, wide = network.graph.n_nodes, network.graph.n_edges, feature_columns(network.users)
     check_memory(f"a campaign on {nodes:,} users and {edges:,} edges", storing(nodes, edges, wide))
     catalogues = (

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,27 +40,48 @@ _FRAMES = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A table of products, users or strategies: ids, the columns that describe them, and those with a meaning."""
+    """A table of products, users or strategies: ids, the columns that describe them, and by meaning the others."""
 
     ids: list[int | str]
     table: pl.DataFrame
     report: FileReport
-    cost: pl.Series | None = None
-    group: pl.Series | None = None
-    value: pl.Series | None = None
-    consent: pl.Series | None = None
-    name: pl.Series | None = None
+    meant: Mapping[str, pl.Series]
+
+    @property
+    def file(self) -> str:
+        """The file's name, or the table's."""
+        return self.report.file
 
     @property
     def names(self) -> dict[int | str, str]:
         """Names by id, of those that have one."""
-        texts = [] if self.name is None else texts_of(self.name.to_list())
+        texts = texts_of(self.meant["name"].to_list()) if "name" in self.meant else []
         return {entry: text for entry, text in zip(self.ids, texts, strict=False) if text is not None}
 
     @property
     def lines(self) -> list[str]:
         """What was read, what was left out and how the rest was read, a line each."""
         return str(self.report).split("\n")
+
+    def by_user(self) -> dict[str, NDArray[Any]]:
+        """Costs, groups, values and consent of users, as far as the table has them."""
+        readers = {
+            "costs": ("cost", numbers_of),
+            "groups": ("group", _groups),
+            "values": ("value", numbers_of),
+            "consent": ("consent", consent_of),
+        }
+        return {
+            name: read(self.file, self.meant[meaning])
+            for name, (meaning, read) in readers.items()
+            if meaning in self.meant
+        }
+
+    def by_id(self, meaning: str) -> dict[int | str, float] | None:
+        """A column of costs or values by id; None if it is not there."""
+        if meaning not in self.meant:
+            return None
+        return dict(zip(self.ids, numbers_of(self.file, self.meant[meaning]).tolist(), strict=True))
 
 
 def given_tables(data: Any, named: Mapping[str, Any], queries: Mapping[str, str] | None) -> tuple[Any, dict[str, Any]]:
@@ -134,11 +155,6 @@ class Tables:
         columns = self.columns.get(name)
         return read_rows(table, name, columns=columns, text_ids=text_ids, tolerance=self._tolerance)
 
-    def title(self, name: str) -> str:
-        """The file's name, or the table's."""
-        table = self._tables[name]
-        return os.path.basename(table) if isinstance(table, str | os.PathLike) else name
-
 
 def check_columns(columns: Any) -> dict[str, dict[str, str]]:
     """Names of columns by table and meaning, checked."""
@@ -198,18 +214,15 @@ def read_rows(
     if text and text_ids and all(re.fullmatch(WHOLE, value) for value in ids):
         ids = [int(value) for value in ids]
     described = found.others.filter(first) if found.others.width else found.others
-    cost, group, value, consent, title = (
-        frame[name].alias(found.names[name]) if name in found.names else None
-        for name in ("cost", "group", "value", "consent", "name")
-    )
-    if table == "products" and title is not None:
+    meant = {field.name: frame[field.name].alias(found.names[field.name]) for field in others if field.name in frame}
+    if table == "products" and "name" in meant:
         # What a product is called says what it is; what a person is called does not.
-        known = {column.name: column for column in (*described.get_columns(), title)}
+        known = {column.name: column for column in (*described.get_columns(), meant["name"])}
         described = pl.DataFrame([known[name] for name in found.columns if name in known])
-    return Rows(ids, described, report, cost, group, value, consent, title)
+    return Rows(ids, described, report, meant)
 
 
-def costs_of(file: str, column: pl.Series) -> F64:
+def numbers_of(file: str, column: pl.Series) -> F64:
     """A column of costs or of values; an empty cell counts as much as the average one."""
     numbers = column.to_numpy().astype(np.float64)
     there = np.isfinite(numbers)
@@ -217,19 +230,21 @@ def costs_of(file: str, column: pl.Series) -> F64:
     return check_array(f"{file}: column {column.name}", filled, (len(column),), low=0.0)
 
 
-def groups_of(column: pl.Series) -> NDArray[Any]:
+def _groups(file: str, column: pl.Series) -> NDArray[Any]:
     """A column of groups: whole numbers, or text; an empty cell is a group of its own, without a name."""
     if column.dtype.is_integer() and not column.null_count():
         return column.to_numpy()
     return np.array(["none" if label is None else str(label) for label in column.to_list()])
 
 
-def features_of_strategies(rows: Rows, file: str) -> tuple[F64, list[str]]:
+def features_of_strategies(rows: Rows) -> tuple[F64, list[str]]:
     """Features of strategies and the columns they come from; without columns of numbers each is a kind of its own."""
     numeric = [name for name in rows.table.columns if rows.table[name].dtype.is_numeric()]
     features = rows.table.select(numeric).to_numpy().astype(np.float64) if numeric else np.eye(len(rows.ids))
     if not np.isfinite(features).all():
-        raise FileFormatError(f"{file} has empty cells among its numbers. Fill them: they are a strategy's features.")
+        raise FileFormatError(
+            f"{rows.file} has empty cells among its numbers. Fill them: they are a strategy's features."
+        )
     return features, numeric
 
 
@@ -238,24 +253,29 @@ def consent_of(file: str, column: pl.Series) -> NDArray[np.bool_]:
     return as_consent(f"{file}: column {column.name}", column.to_list())
 
 
-def consent_column(settings: Mapping[str, Any]) -> str | None:
-    """The column of a campaign's table of users that is consent; None if there is none."""
-    name: str | None = settings.get("columns", {}).get("users", {}).get("consent", "consent")
-    return name if settings.get("consent") else None
+def columns_named(settings: Mapping[str, Any], table: str) -> dict[str, str]:
+    """Names of columns by meaning with which a campaign was created, of those that are called otherwise."""
+    names: dict[str, str] = settings.get("columns", {}).get(table, {})
+    return names
 
 
-def name_column(settings: Mapping[str, Any], table: str) -> str:
-    """The column of a campaign's table of products or users that says what they are called."""
-    return str(settings.get("columns", {}).get(table, {}).get("name", "name"))
+class UserTable(NamedTuple):
+    """A table of users in the order of their ids: what describes them (None if nothing), names, and consent."""
+
+    described: pl.DataFrame | None = None
+    names: pl.Series | None = None
+    consent: pl.Series | None = None
 
 
-def without_column(table: Any, name: str, ids: NDArray[Any]) -> tuple[Any, pl.Series | None]:
-    """A table of users without one of its columns, and that column in the order of ``ids``; None if it is not there."""
-    frame = as_frame("the table of users", with_index(table, "user"))
-    if name not in frame.columns:
-        return table, None
-    whose = [column for column in ("user", "id") if column in frame.columns]
-    return frame.drop(name), in_order("user", frame.select([*whose, name]), ids)[name]
+def user_table(
+    table: Any, ids: NDArray[Any], columns: Mapping[str, str], features: TableFeatures | None = None
+) -> UserTable:
+    """The table of users that a caller hands over; ``columns`` are names by meaning, of those called otherwise."""
+    frame = in_order("user", table, ids, features)
+    special = {meaning: columns.get(meaning, meaning) for meaning in ("name", "consent")}
+    names, consent = (frame.get_column(name, default=None) for name in special.values())
+    described = frame.drop(special.values(), strict=False)
+    return UserTable(described if described.width else None, names, consent)
 
 
 def places_of(known: NDArray[Any], ids: Sequence[Any] | pl.Series) -> I64:

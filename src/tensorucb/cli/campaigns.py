@@ -38,9 +38,9 @@ def add_products(
 ) -> None:
     """Add products to the catalogue, described by the columns of a file; known ones stay as they are."""
     with campaign_at(storage, name, "add-products") as campaign:
-        from tensorucb.campaign._additions import products_from
+        from tensorucb.campaign._grow import entries_from
 
-        found = products_from(campaign, products)
+        found = entries_from(campaign, "product", products)
     if json:
         emit_json(found)
         return
@@ -59,9 +59,9 @@ def add_strategies(
 ) -> None:
     """Add strategies (channels, offers, discounts) to the catalogue; known ones stay as they are."""
     with campaign_at(storage, name, "add-strategies") as campaign:
-        from tensorucb.campaign._additions import strategies_from
+        from tensorucb.campaign._grow import entries_from
 
-        found = strategies_from(campaign, strategies)
+        found = entries_from(campaign, "strategy", strategies)
     if json:
         emit_json(found)
         return
@@ -153,7 +153,7 @@ def add_users(
 ) -> None:
     """Add users, described by the columns of a file, and edges between any users; known ones stay as they are."""
     with campaign_at(storage, name, "add-users") as campaign:
-        from tensorucb.campaign._additions import users_from
+        from tensorucb.campaign._grow import users_from
 
         found = users_from(campaign, users, edges)
     if json:
