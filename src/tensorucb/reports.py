@@ -36,7 +36,7 @@ STRICT = Tolerance(strict=True, may_be_lenient=False)
 class LeftOut:
     """Rows left out for one reason.
 
-    Parameters
+    Attributes
     ----------
     first_lines
         Where the first few stood: line numbers of a text file (1 is its first line), rows of everything else.
@@ -45,12 +45,6 @@ class LeftOut:
         refuses malformed rows only.
     examples
         What stood there.
-
-    Examples
-    --------
-    >>> from tensorucb.data import LeftOut
-    >>> print(LeftOut("a link from a user to itself", 2, first_lines=(3, 8)))
-    2 left out: a link from a user to itself (lines 3, 8)
     """
 
     reason: str
@@ -84,15 +78,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class FileReport:
-    """One table: rows read, rows kept, rows left out by reason, columns ignored, and remarks.
-
-    Examples
-    --------
-    >>> from tensorucb.data import FileReport
-    >>> print(FileReport("edges.csv", rows=20, kept=18, ignored_columns=("since",)))
-    edges.csv: 20 rows, 18 kept
-      columns ignored: since
-    """
+    """One table: rows read, rows kept, rows left out by reason, columns ignored, and remarks."""
 
     file: str
     rows: int
@@ -136,15 +122,7 @@ class FileReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The files that were read, and the steps of preparation since.
-
-    Examples
-    --------
-    >>> from tensorucb.data import FileReport, Report
-    >>> print(Report((FileReport("edges.csv", rows=20, kept=18),), steps=("2 users dropped: isolated",)))
-    edges.csv: 20 rows, 18 kept
-    2 users dropped: isolated
-    """
+    """The files that were read, and the steps of preparation since."""
 
     files: tuple[FileReport, ...] = ()
     steps: tuple[str, ...] = ()

@@ -238,15 +238,7 @@ def _defaults(ask: Mapping[str, Any], reader: Reader) -> tuple[dict[str, Any], d
 
 
 class IgnoredContextWarning(UserWarning):
-    """A campaign has products or strategies that its policy does not look at.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from tensorucb.campaign import IgnoredContextWarning
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", IgnoredContextWarning)  # a baseline, on purpose
-    """
+    """A campaign has products or strategies that its policy does not look at."""
 
 
 def _parts(data: Any, given: Mapping[str, Any], more: Mapping[str, Any], consent: Any) -> CampaignData:

@@ -75,15 +75,6 @@ class CampaignData:
         What was used and what was left out, a line each.
     used_log
         By which ``import_history`` knows the rows of the log again, which must not count twice.
-
-    Examples
-    --------
-    >>> from tensorucb.campaign import read_campaign_data
-    >>> from tensorucb.data import make_shop
-    >>> paths = make_shop(100, 800, 20, rng=0).write("shop")
-    >>> data = read_campaign_data("shop")
-    >>> data.graph.n_nodes, len(data.products)
-    (100, 20)
     """
 
     graph: Graph

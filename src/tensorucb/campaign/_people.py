@@ -106,14 +106,6 @@ class OptReport:
         them yet, do not.
     still_out
         After an opt-in: how many are still opted out for all campaigns of the store, which ``everywhere`` undoes.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
-    >>> campaign.opt_out(["ann", "zoe"])
-    OptReport(users=1, unknown=1, changed=2, in_open_rounds=0, still_out=0)
     """
 
     users: int
