@@ -163,6 +163,14 @@ def test_users_who_join_bring_their_name_and_columns(tmp_path: Path):
         assert again.names("products")["p9"] == "Sea salt"
 
 
+def test_a_user_whose_id_looks_like_a_number_joins_those_whose_ids_are_texts(tmp_path: Path):
+    file = tmp_path / "new.csv"
+    file.write_text("user,full_name,country,age,email\n8,Zoe Late,Spain,50,z@example.org\n")
+    with made() as campaign:
+        users_from(campaign, file, None)
+        assert campaign.names("users")["8"] == "Zoe Late"
+
+
 def test_who_is_forgotten_leaves_no_name_in_the_store(tmp_path: Path):
     store = tmp_path / "c.db"
     with made(f"sqlite:///{store}") as campaign:

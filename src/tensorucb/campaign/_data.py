@@ -16,10 +16,9 @@ from tensorucb.campaign._segments import UserColumns
 from tensorucb.campaign._tables import (
     Columns,
     Rows,
-    Tables,
+    campaign_tables,
     check_kinds,
     features_of_strategies,
-    given_tables,
     places_of,
     read_rows,
     with_consent,
@@ -183,38 +182,51 @@ def read_campaign_data(
     >>> print(data.report[-2])
       Columns used: kind (category).
     """
+    from tensorucb.data._plain import read_plain
+
     named = {"edges": edges, "actions": actions, "products": products, "users": users, "strategies": strategies}
     lasts = None if window is None else duration("window", window)
     told = check_kinds(kinds)
     check_report("progress", progress)
-    folder, named = given_tables(directory, named, queries)
+    tables, about = campaign_tables(directory, named, queries)
     zone = check_zone("timezone", timezone)
-    files = Tables(folder, named, with_consent(columns, consent), id_type, zone, Tolerance.of(strict, max_left_out))
-    lines: list[str] = []
-    dataset = files.dataset()
+    names = with_consent(columns, consent)
+    tolerance = Tolerance.of(strict, max_left_out)
+    reading: Any = {"columns": names, "id_type": id_type, "zone": zone, "tolerance": tolerance}
+    dataset = read_plain(tables["edges"], tables["actions"], about, "data", **reading)
     graph, log = dataset.graph, dataset.log
-    step = _steps(progress if log.n_actions else None)
+
+    def step(done: int, what: str) -> None:
+        if progress is not None and log.n_actions:
+            progress(done, _STEPS, what)
+
+    def rows_of(table: str) -> Rows | None:
+        source = tables[table]
+        if source is None:
+            return None
+        return read_rows(source, table, columns=names.get(table), tolerance=tolerance)
+
     ends = graph.ids[graph.sources[0]], graph.ids[graph.targets[0]]
-    lines += [
+    lines = [
         f"Network: {graph.n_nodes:,} users, {graph.n_edges:,} edges. For example, {ends[0]} influences {ends[1]}.",
         *str(dataset.report).split("\n"),
     ]
-    catalogue = files.rows("products")
-    people = files.rows("users", text_ids=graph.ids.dtype.kind == "U")
-    offers = files.rows("strategies")
+    catalogue = rows_of("products")
+    people = rows_of("users")
+    offers = rows_of("strategies")
     lines += [line for rows in (catalogue, people, offers) if rows is not None for line in rows.lines]
     offered = _offered(offers, lines)
     for table, rows in (("products", catalogue), ("users", people)):
         if table in told and rows is None:
             raise FileFormatError(f"names columns of {table}, but there is no file of {table}.", argument="kinds")
-    step("topics of products, by who bought them")
+    step(0, "topics of products, by who bought them")
     topics = _topics(log, graph.n_nodes, lines)
-    step("features of products")
+    step(1, "features of products")
     known, items, product_features = _described(catalogue, log, topics, told.get("products"), lines)
-    step("features and past of users")
+    step(2, "features and past of users")
     placed = _placed(graph, people, lines)
     profile, user_features = _profile(graph, log, items, placed, told.get("users"), lasts, lines)
-    step("done")
+    step(3, "done")
     bought = set(map(str, log.item_ids.tolist()))
     by_user = {} if placed is None else placed.by_user()
     if placed is not None and "consent" in by_user:
@@ -222,7 +234,7 @@ def read_campaign_data(
         lines.append(f"  Consent: column {placed.meant['consent'].name}; {allowed:,} users may be contacted.")
     if catalogue is not None and "value" in catalogue.meant:
         lines.append(f"What a response is worth: column {catalogue.meant['value'].name} of {catalogue.file}.")
-    named = {"products": catalogue, "strategies": offers}
+    catalogues = {"products": catalogue, "strategies": offers}
     return CampaignData(
         graph=graph,
         users=profile,
@@ -235,8 +247,8 @@ def read_campaign_data(
         product_values=None if catalogue is None else catalogue.by_id("value"),
         window=lasts,
         timezone=zone,
-        columns=files.columns,
-        names={table: rows.names for table, rows in named.items() if rows is not None and rows.names},
+        columns=names,
+        names={table: rows.names for table, rows in catalogues.items() if rows is not None and rows.names},
         user_columns=_looked_at(placed, lines),
         new=tuple(product for product in known if str(product) not in bought),
         report=tuple(lines),
@@ -270,18 +282,6 @@ def catalogue_of(table: Any) -> dict[str, Any]:
     rows = read_rows(table, "products")
     known, _, features = _described(rows, ActionLog.empty(), None, None, [])
     return {"products": known, "product_features": features, "names": {"products": rows.names}}
-
-
-def _steps(progress: Progress | None) -> Callable[[str], None]:
-    done = 0
-
-    def step(what: str) -> None:
-        nonlocal done
-        if progress is not None:
-            progress(done, _STEPS, what)
-        done += 1
-
-    return step
 
 
 def _offered(rows: Rows | None, lines: list[str]) -> dict[int | str, F64]:

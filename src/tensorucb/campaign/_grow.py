@@ -143,9 +143,10 @@ def extend(
     names: Mapping[int | str, str] | None = None,
 ) -> None:
     """Add products or strategies to their catalogue."""
-    now, many = handle.clock(), PLURAL[kind]
+    now = handle.clock()
+    many = PLURAL[kind]
     with handle.change(now) as view:
-        grown = view.catalogue(kind).extended(ids, features, costs, values).with_names(names or {})
+        grown = view.catalogue(kind).extended(ids, features, costs, values, names)
         if grown.features is not None:
             check_fits(view.ledger, kind, grown.features.shape[1])
         view.session.put_blob(view.number, many, grown.to_blob())
@@ -241,12 +242,12 @@ def users_from(campaign: Campaign, users: Path, edges: Path | None) -> dict[str,
     from tensorucb.data._plain import read_links
 
     before = campaign.graph
+    text = before.ids.dtype.kind == "U"
     rows = _rows(campaign, users, "users")
     report = rows.lines
     links: dict[str, Any] = {}
     if edges is not None:
-        id_type = "str" if before.ids.dtype.kind == "U" else "int"
-        followers = read_links(edges, columns_named(campaign.settings, "edges"), id_type)
+        followers = read_links(edges, columns_named(campaign.settings, "edges"), "str" if text else "int")
         links = {"sources": followers.frame["source"], "targets": followers.frame["target"]}
         report += str(followers.report).split("\n")
     fresh = places_of(before.ids, rows.ids) < 0
@@ -256,7 +257,8 @@ def users_from(campaign: Campaign, users: Path, edges: Path | None) -> dict[str,
             by_user.pop("consent", None)
         table = _described(campaign, rows)
         campaign.add_users(
-            [user for user, new in zip(rows.ids, fresh.tolist(), strict=True) if new],
+            # In a file of a few users all ids may look like numbers.
+            [str(user) if text else user for user, new in zip(rows.ids, fresh.tolist(), strict=True) if new],
             table.filter(fresh) if table.width else None,
             **links,
             **by_user,
@@ -296,5 +298,4 @@ def column_from(campaign: Campaign, path: Path, meaning: str) -> NDArray[Any]:
 
 
 def _rows(campaign: Campaign, path: Path, table: str) -> Rows:
-    text = table != "users" or campaign.graph.ids.dtype.kind == "U"
-    return read_rows(path, table, usually=columns_named(campaign.settings, table), text_ids=text)
+    return read_rows(path, table, usually=columns_named(campaign.settings, table))

@@ -7,9 +7,9 @@ reader says what it used and what it left out.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,13 +22,12 @@ from tensorucb.checks import check_array, check_mapping, check_path, check_text,
 from tensorucb.errors import FileFormatError, InputError, ShapeError, argument
 from tensorucb.features import TableFeatures
 from tensorucb.features._table import as_frame
-from tensorucb.graph._ids import WHOLE, IdIndex
+from tensorucb.graph._ids import IdIndex
 from tensorucb.reports import LENIENT, FileReport, LeftOut, Tolerance
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tensorucb.data import Dataset
 
 NAMES = ("edges", "actions", "products", "users", "strategies")
 """The tables of a campaign."""
@@ -84,76 +83,56 @@ class Rows:
         return dict(zip(self.ids, numbers_of(self.file, self.meant[meaning]).tolist(), strict=True))
 
 
-def given_tables(data: Any, named: Mapping[str, Any], queries: Mapping[str, str] | None) -> tuple[Any, dict[str, Any]]:
-    """The directory, if there is one, and the tables by name; those of a mapping or a database beside the others."""
+def campaign_tables(
+    data: Any, named: Mapping[str, Any], queries: Mapping[str, str] | None
+) -> tuple[dict[str, Any], Path | None]:
+    """The tables of a campaign by name: those that are ``named``, and the others of ``data``.
+
+    ``data`` is a directory, a mapping of tables, the address of a database, or None. The path is that of the file in
+    which a data set in a directory says what it is.
+    """
     from tensorucb.campaign._databases import is_database, read_database
 
+    wanted = [name for name in NAMES if named[name] is None]
+    held: dict[str, Any] = {}
+    about = None
+    if queries is not None and not is_database(data):
+        raise InputError("are for a database, and ", argument("data"), " names none.", argument="queries")
     if isinstance(data, Mapping):
         held = check_mapping("data", data, "a mapping of tables")
-        strange = [name for name in held if name not in NAMES]
-        if strange:
-            raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(NAMES)}.", argument="data")
+        _check_tables("data", held)
     elif is_database(data):
-        wanted = [name for name in NAMES if named[name] is None]
         held = read_database(data, wanted, queries)
-    elif queries is not None:
-        raise InputError("are for a database, and ", argument("data"), " names none.", argument="queries")
-    else:
-        return data, dict(named)
-    return None, {name: held.get(name) if table is None else table for name, table in named.items()}
+    elif data is not None:
+        held, about = _files_of_tables(data, wanted)
+    tables = {name: held.get(name) if table is None else table for name, table in named.items()}
+    if tables["edges"] is None:
+        looked = "" if isinstance(data, Mapping) or is_database(data) or data is None else f" in {shown_path(data)}"
+        raise InputError(
+            "a campaign needs an edge list: a file edges.csv (or followers.csv; also .tsv, .ndjson, .parquet) with "
+            f"the columns source and target{looked}, or ",
+            argument("edges"),
+            ".",
+        )
+    return tables, about
 
 
-class Tables:
-    """The tables of a campaign by name, and the names of their columns.
+def _files_of_tables(directory: Any, wanted: Sequence[str]) -> tuple[dict[str, Any], Path | None]:
+    from tensorucb.data._plain import ACTIONS, EDGES, META, files_of, plain_file
 
-    ``directory`` is looked through for those that are not ``given``; ``columns`` are names by table and meaning.
-    """
+    folder = check_path("data", directory)
+    if not folder.is_dir():
+        raise InputError(f"must be a directory with an edge list; {shown_path(folder)} is none.", argument="data")
+    present = files_of(folder)
+    stems = {"edges": EDGES, "actions": ACTIONS}
+    return {name: plain_file(present, *stems.get(name, (name,))) for name in wanted}, present.get(META)
 
-    def __init__(
-        self, directory: Any, given: Mapping[str, Any], columns: Any, id_type: str, zone: str, tolerance: Tolerance
-    ) -> None:
-        from tensorucb.data._plain import ACTIONS, EDGES, files_of, plain_file
 
-        self._folder = None if directory is None else check_path("data", directory)
-        if self._folder is not None and not self._folder.is_dir():
-            raise InputError(
-                f"must be a directory with an edge list; {shown_path(self._folder)} is none.", argument="data"
-            )
-        self._present = {} if self._folder is None else files_of(self._folder)
-        self.columns = check_columns(columns)
-        self._id_type = id_type
-        self._zone = zone
-        self._tolerance = tolerance
-        stems = {"edges": EDGES, "actions": ACTIONS}
-        self._tables = {
-            name: plain_file(self._present, *stems.get(name, (name,))) if table is None else table
-            for name, table in given.items()
-        }
-
-    def dataset(self) -> Dataset:
-        """The network and the log of actions."""
-        from tensorucb.data._plain import META, read_plain
-
-        edges, actions = self._tables["edges"], self._tables["actions"]
-        if edges is None:
-            looked = "" if self._folder is None else f" in {shown_path(self._folder)}"
-            raise InputError(
-                "a campaign needs an edge list: a file edges.csv (or followers.csv; also .tsv, .ndjson, .parquet) with "
-                f"the columns source and target{looked}, or ",
-                argument("edges"),
-                ".",
-            )
-        reading: Any = {"id_type": self._id_type, "zone": self._zone, "tolerance": self._tolerance}
-        options: Any = {"columns": self.columns, **reading}
-        return read_plain(edges, actions, self._present.get(META), "data", **options)
-
-    def rows(self, name: str, *, text_ids: bool = True) -> Rows | None:
-        """A table of products, users or strategies; None if there is none."""
-        table = self._tables[name]
-        if table is None:
-            return None
-        columns = self.columns.get(name)
-        return read_rows(table, name, columns=columns, text_ids=text_ids, tolerance=self._tolerance)
+def _check_tables(argument_name: str, tables: Iterable[str]) -> None:
+    """Refuse an argument that names a table which campaigns do not have."""
+    strange = [table for table in tables if table not in NAMES]
+    if strange:
+        raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(NAMES)}.", argument=argument_name)
 
 
 def check_columns(columns: Any) -> dict[str, dict[str, str]]:
@@ -161,9 +140,7 @@ def check_columns(columns: Any) -> dict[str, dict[str, str]]:
     from tensorucb.tables import TABLES, check_names
 
     given = {} if columns is None else check_mapping("columns", columns, "a mapping of tables")
-    strange = [table for table in given if table not in NAMES]
-    if strange:
-        raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(NAMES)}.", argument="columns")
+    _check_tables("columns", given)
     return {
         table: check_names(f"columns[{table!r}]", names, [field.name for field in TABLES[table]])
         for table, names in given.items()
@@ -184,23 +161,19 @@ def read_rows(
     *,
     columns: Mapping[str, str] | None = None,
     usually: Mapping[str, str] | None = None,
-    text_ids: bool = True,
     tolerance: Tolerance = LENIENT,
 ) -> Rows:
     """The rows of a table of products, users or strategies.
 
     ``columns`` and ``usually`` are names by meaning, as `tensorucb.tables.read` takes them. Ids of a text file are
-    numbers if all of them are written as numbers: 007 is not how 7 is written. Without ``text_ids``
-    they are numbers wherever they can be.
+    numbers if all of them are written as numbers: 007 is not how 7 is written.
     """
     import polars as pl
 
-    from tensorucb.tables import TABLES, is_text, read
+    from tensorucb.tables import TABLES, read
 
     key, *others = TABLES[table]
-    text = isinstance(source, str | os.PathLike) and is_text(source)
-    fields = [key._replace(kind="text" if text and text_ids else "id"), *others]
-    found = read(table, source, fields, columns=columns, usually=usually, part_of=table, others=True)
+    found = read(table, source, TABLES[table], columns=columns, usually=usually, part_of=table, others=True)
     frame = found.frame
     first = frame[key.name].is_first_distinct()
     twice = frame.filter(~first)
@@ -211,8 +184,6 @@ def read_rows(
     report.check(tolerance)
     frame = frame.filter(first)
     ids = frame[key.name].to_list()
-    if text and text_ids and all(re.fullmatch(WHOLE, value) for value in ids):
-        ids = [int(value) for value in ids]
     described = found.others.filter(first) if found.others.width else found.others
     meant = {field.name: frame[field.name].alias(found.names[field.name]) for field in others if field.name in frame}
     if table == "products" and "name" in meant:
