@@ -236,8 +236,9 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
                 advice="Only the product (first) and the strategy (second) may be given by id; give features there.",
             )
     known = check_id("product", first) if _is_id(first) else None
-    hint, plain_parts = "Each part is an id or a vector of features.", rest if known is not None else [first, *rest]
-    vectors = [check_array("a part of the product", part, ("d",), hint=hint) for part in plain_parts]
+    hint = "Each part is an id or a vector of features."
+    others = rest if known is not None else [first, *rest]
+    vectors = [check_array("a part of the product", part, ("d",), hint=hint) for part in others]
     context = Context(known, None, (*([] if known is None else [products.vector(known)]), *vectors))
     return context if strategy is None else with_strategy(context, strategy, strategies)
 

@@ -307,8 +307,10 @@ def _checked(
 ) -> tuple[Network, tuple[Catalogue, Catalogue]]:
     """The network and the catalogues of products and strategies, which the policy can work with."""
     network = make_network(parts.graph, parts.users, {name: getattr(parts, name) for name in BY_USER})
-    nodes, edges, wide = network.graph.n_nodes, network.graph.n_edges, feature_columns(network.users)
-    check_memory(f"a campaign on {nodes:,} users and {edges:,} edges", storing(nodes, edges, wide))
+    nodes = network.graph.n_nodes
+    edges = network.graph.n_edges
+    needed = storing(nodes, edges, feature_columns(network.users))
+    check_memory(f"a campaign on {nodes:,} users and {edges:,} edges", needed)
     catalogues = (
         _catalogue("product", parts.products, {}, parts.product_values, parts.names),
         _catalogue("strategy", parts.strategies, parts.strategy_costs, None, parts.names),

@@ -201,7 +201,8 @@ def make_network(graph: Graph, users: ArrayLike | None, columns: Mapping[str, Ar
 
 def network_to_blob(network: Network) -> bytes:
     """The network as bytes, without ids."""
-    graph, users = network.graph, network.users
+    graph = network.graph
+    users = network.users
     features: Mapping[str, F64 | None] = {_NAME: users}  # type: ignore[dict-item]
     if isinstance(users, UserProfile):
         features = {_PART + part: array for part, array in users.parts().items()}
@@ -246,7 +247,8 @@ def grown_network(
 ) -> Network:
     """The network with new users (possibly none) of the ids ``fresh``, and new edges between any users."""
     _check_fresh(network, fresh)
-    n, m = network.graph.n_nodes + fresh.size, fresh.size
+    m = fresh.size
+    n = network.graph.n_nodes + m
     everyone = np.concatenate([network.graph.ids, fresh]) if m else network.graph.ids
     known = Graph(n, network.graph.sources, network.graph.targets, everyone)
     s, t = (known.rows(ids) for ids in edges)

@@ -123,7 +123,7 @@ def opt(handle: Handle, users: ArrayLike, everywhere: bool, answer: Literal["no"
     now = handle.clock()
     number = EVERYWHERE if check_flag("everywhere", everywhere) else handle.record.campaign
     with handle.change(now) as view:
-        session, ids = view.session, view.network.graph.ids
+        session = view.session
         campaigns = session.campaigns()
         affected = campaigns if everywhere else [handle.record]
         key = _key_of(session, number)
@@ -139,7 +139,7 @@ def opt(handle: Handle, users: ArrayLike, everywhere: bool, answer: Literal["no"
             payload = {"people": len(changed), "everywhere": everywhere}
             for record in affected:
                 session.append_event(record.campaign, OPT_EVENTS[answer], None, payload, now)
-        rows = places_of(ids, names)
+        rows = places_of(view.network.graph.ids, names)
         rows = rows[rows >= 0]
         still_out = 0 if answer == "no" or everywhere else _out_everywhere(session, names)
         addressed = _contacted(record for record in view.ledger.rounds.values() if record.status == "open")
@@ -301,11 +301,10 @@ def _contacts(handle: Handle, view: View, members: Sequence[CampaignRecord], sin
     rows, times = [np.empty(0, dtype=np.int64)], [np.empty(0)]
     for member in members:
         own = member.campaign == view.number
-        if own:
-            rounds = [record for record in view.ledger.rounds.values() if record.opened > since]
-        else:
-            rounds = [Round.from_row(row) for row in view.session.rounds_since(member.campaign, since)]
-        for record in filter(_counts, rounds):
+        rounds: Iterable[Round] = view.ledger.rounds.values()
+        if not own:
+            rounds = map(Round.from_row, view.session.rounds_since(member.campaign, since))
+        for record in _contacting(rounds, since):
             users = record.contacted if own else _rows_here(handle, view, member.campaign, record.contacted)
             rows.append(users)
             times.append(np.full(users.size, record.opened))
@@ -321,9 +320,9 @@ def _rows_here(handle: Handle, view: View, campaign: int, rows: I64) -> I64:
     return here[here >= 0]
 
 
-def _counts(record: Round) -> bool:
-    """Whether a round contacted its users."""
-    return record.status != "cancelled" and record.kind != "history"
+def _contacting(rounds: Iterable[Round], since: float) -> list[Round]:
+    """Those of some rounds that contacted their users after a moment."""
+    return [r for r in rounds if r.opened > since and r.status != "cancelled" and r.kind != "history"]
 
 
 def _contacted(records: Iterable[Round]) -> I64:
@@ -334,9 +333,8 @@ def _contacted(records: Iterable[Round]) -> I64:
 def last_contacts(ledger: Ledger, n_users: int, since: float) -> F64:
     """When each user was contacted last after a moment; minus infinity for the others."""
     last = np.full(n_users, _NEVER)
-    for record in ledger.rounds.values():
-        if _counts(record) and record.opened > since:
-            last[record.contacted] = np.maximum(last[record.contacted], record.opened)
+    for record in _contacting(ledger.rounds.values(), since):
+        last[record.contacted] = np.maximum(last[record.contacted], record.opened)
     return last
 
 
@@ -346,10 +344,9 @@ def last_contacts(ledger: Ledger, n_users: int, since: float) -> F64:
 def resting_until(graph: Graph, ledger: Ledger, now: float, rest: float) -> F64:
     """Until when each user's audience rests: more than half of the followers were addressed less than ``rest`` ago."""
     addressed = np.full(graph.n_nodes, _NEVER)
-    for record in ledger.rounds.values():
-        if _counts(record) and record.opened > now - rest:
-            followers = _followers(graph, record.contacted)
-            addressed[followers] = np.maximum(addressed[followers], record.opened)
+    for record in _contacting(ledger.rounds.values(), now - rest):
+        followers = _followers(graph, record.contacted)
+        addressed[followers] = np.maximum(addressed[followers], record.opened)
     edges = np.lexsort((-addressed[graph.targets], graph.sources))
     until = np.full(graph.n_nodes, _NEVER)
     some = np.flatnonzero(graph.out_degree)
@@ -427,8 +424,9 @@ def _log_ratio(counts: F64) -> float:
 
 def _lately(ledger: Ledger, now: float) -> list[Round]:
     """The rounds of the last months that contacted somebody, oldest first."""
-    rounds = [record for record in ledger.rounds.values() if _counts(record) and record.opened > now - _REMEMBERED]
-    return sorted(rounds, key=lambda record: (record.opened, record.number))
+    return sorted(
+        _contacting(ledger.rounds.values(), now - _REMEMBERED), key=lambda record: (record.opened, record.number)
+    )
 
 
 def fatigue_of(
