@@ -115,8 +115,9 @@ def _id(cells: pl.Series, how: How) -> pl.Series:
         return _nothing(cells, pl.Int64)
     if how.text:
         numbers = cells.cast(pl.Int64, strict=False)
-        # Written the usual way: 007 stays text.
-        if (numbers.cast(pl.String) == cells).fill_null(False).all() and len(cells):
+        # Written the usual way: 007 stays text. A cell that is missing or empty says nothing of the others.
+        usual = (numbers.cast(pl.String) == cells).fill_null(False) | (cells == "").fill_null(True)
+        if usual.all() and numbers.null_count() < len(cells):
             return numbers
     return _text(cells, how)
 

@@ -168,7 +168,8 @@ def _split(text: str, line: int, separator: str, columns: Sequence[str]) -> pl.D
         rows = _unquote(rows, fields, separator)
     not_text = pl.col(VALUE).str.contains("\ufffd", literal=True) if "\ufffd" in text else pl.lit(False)
     misfit = pl.col(fields[-1]).is_not_null() | pl.col(fields[-2]).is_null()
-    return rows.select(
+    names = _distinct(columns)
+    rows = rows.select(
         LINE,
         pl.coalesce(
             pl.when(not_text).then(pl.lit("not UTF-8 text")),
@@ -176,8 +177,11 @@ def _split(text: str, line: int, separator: str, columns: Sequence[str]) -> pl.D
             pl.when(misfit).then(pl.lit("wrong number of fields")),
         ).alias(FAULT),
         VALUE,
-        *(pl.col(field).alias(name) for field, name in zip(fields, _distinct(columns), strict=False)),
+        *(pl.col(field).alias(name) for field, name in zip(fields, names, strict=False)),
     )
+    sound = rows[FAULT].is_null()
+    # What stands in a line that is left out must not decide how the others are read.
+    return rows if sound.all() else rows.with_columns(pl.when(sound).then(pl.col(name)) for name in names)
 
 
 def _distinct(columns: Sequence[str]) -> list[str]:

@@ -144,75 +144,29 @@ def _parts(text: Text) -> tuple[str | Mention, ...]:
 
 
 class InputError(TensorUCBError, ValueError):
-    """An argument, a row or a column is wrong.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> tu.TensorUCB(exploration=-1.0)
-    Traceback (most recent call last):
-    tensorucb.errors.InputError: exploration must be a finite number of at least 0; got -1.0.
-    """
+    """An argument, a row or a column is wrong."""
 
 
 class UnknownIdError(InputError, KeyError):
-    """An id that the graph, the campaign or the store does not hold.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> tu.Graph.from_edges(["ann"], ["bob"]).rows(["cid"])
-    Traceback (most recent call last):
-    tensorucb.errors.UnknownIdError: ids not in the graph: 'cid' (row 1).
-    """
+    """An id that the graph, the campaign or the store does not hold."""
 
 
 class ShapeError(InputError):
-    """Arrays whose shapes do not fit each other.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> tu.Graph.from_edges(["ann"], ["bob", "cleo"])
-    Traceback (most recent call last):
-    tensorucb.errors.ShapeError: sources and targets must be of one length; got 1 and 2.
-    """
+    """Arrays whose shapes do not fit each other."""
 
 
 class FileFormatError(TensorUCBError):
-    """A file that is damaged, foreign or malformed.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> tu.Graph.read("edges.docx")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tensorucb.errors.FileFormatError: 'edges.docx' does not end in one of .csv, ...; the suffix tells the format.
-    """
+    """A file that is damaged, foreign or malformed."""
 
 
 class StoreError(TensorUCBError):
-    """A database that is full, locked, read-only, of another version, or out of reach.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> tu.list_campaigns(storage="sqlite:////no/such/folder/c.db")
-    Traceback (most recent call last):
-    tensorucb.errors.StoreError: the directory of '/no/such/folder/c.db' does not exist; create it, or use another file.
-    """
+    """A database that is full, locked, read-only, of another version, or out of reach."""
 
 
 class ServiceError(TensorUCBError):
     """A service that refuses, fails or does not answer.
 
     ``status`` is the number of its HTTP answer and ``request_id`` what its log calls the request; None without one.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> tu.errors.ServiceError("the service is busy; try again later.", status=503).status
-    503
     """
 
     def __init__(self, message: str, *, status: int | None = None, request_id: str | None = None) -> None:
@@ -222,64 +176,20 @@ class ServiceError(TensorUCBError):
 
 
 class MemoryLimitError(TensorUCBError, MemoryError):
-    """Work that needs more memory than is free; nothing of it was begun.
-
-    Examples
-    --------
-    >>> from tensorucb.memory import check_memory
-    >>> check_memory("a network of everybody", 1e18)  # doctest: +IGNORE_EXCEPTION_DETAIL
-    Traceback (most recent call last):
-    MemoryLimitError: a network of everybody needs about 931322574.6 GB of memory, and 12.4 GB are free.
-    """
+    """Work that needs more memory than is free; nothing of it was begun."""
 
 
 class EngineError(TensorUCBError):
-    """A cluster that is out of reach, of another version, or lost on the way.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> tu.engines.RayEngine("127.0.0.1:9")  # doctest: +SKIP
-    Traceback (most recent call last):
-    tensorucb.errors.EngineError: there is no Ray cluster at 127.0.0.1:9 (connection refused). ...
-    """
+    """A cluster that is out of reach, of another version, or lost on the way."""
 
 
 class StateError(TensorUCBError, RuntimeError):
-    """A call at the wrong time.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> tu.TensorUCB().score([1.0, 0.0])
-    Traceback (most recent call last):
-    tensorucb.errors.StateError: TensorUCB is not bound to a graph yet. Call bind(graph, users, rng) first.
-    """
+    """A call at the wrong time."""
 
 
 class EarlyCloseError(StateError):
-    """A round to be closed long before its responses are in; ``early`` says that it is meant.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges(["ann"], ["bob"])
-    >>> campaign = tu.create_campaign("spring", graph=graph, window="14d", storage="memory://")
-    >>> ask = campaign.ask(k=1)
-    >>> try:
-    ...     campaign.close(ask)
-    ... except tu.errors.EarlyCloseError:
-    ...     print(campaign.close(ask, early=True).status)
-    closed
-    """
+    """A round to be closed long before its responses are in; ``early`` says that it is meant."""
 
 
 class MissingExtraError(TensorUCBError, ImportError):
-    """An optional dependency that is not installed.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> issubclass(tu.errors.MissingExtraError, ImportError)
-    True
-    """
+    """An optional dependency that is not installed."""

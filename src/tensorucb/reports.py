@@ -36,7 +36,7 @@ STRICT = Tolerance(strict=True, may_be_lenient=False)
 class LeftOut:
     """Rows left out for one reason.
 
-    Parameters
+    Attributes
     ----------
     first_lines
         Where the first few stood: line numbers of a text file (1 is its first line), rows of everything else.

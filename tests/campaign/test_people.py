@@ -238,6 +238,13 @@ def test_consent_is_a_column_of_a_table_and_no_feature():
         create_campaign("d", graph=graph, users=users, consent="okay", storage="memory://")
 
 
+def test_consent_that_is_given_counts_more_than_a_column():
+    graph = small_graph(3, 4)
+    users = pl.DataFrame({"user": graph.ids[::-1].tolist(), "consent": ["no", "no", "no"]})
+    campaign = create_campaign("c", graph=graph, users=users, consent=["yes", "yes", "no"], storage="memory://")
+    assert [campaign.why_not(user) for user in everybody(campaign)] == [None, None, "has given no consent"]
+
+
 def test_consent_from_files(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\nann,bob\nann,cid\nbob,cid\ncid,dan\ndan,ann\n")
     (tmp_path / "users.csv").write_text("user,age,email_optin\nann,31,yes\nbob,24,no\ncid,45,\n")

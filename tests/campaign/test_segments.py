@@ -12,7 +12,7 @@ from campaign.worlds import Clock, out_pairs, small_campaign, small_graph
 from tensorucb.campaign import create_campaign, load_campaign, read_campaign_data
 
 # private: what the command add-users does with a file
-from tensorucb.campaign._additions import users_from
+from tensorucb.campaign._grow import users_from
 from tensorucb.errors import UnknownIdError
 from tensorucb.policies import HighDegree
 
@@ -161,6 +161,14 @@ def test_users_who_join_bring_their_name_and_columns(tmp_path: Path):
         assert again.names("users")["person-029"] == "Person Number 029"
         again.add_products(["p9"], pl.DataFrame({"product": ["p9"], "title": ["Sea salt"], "kind": ["a"]}))
         assert again.names("products")["p9"] == "Sea salt"
+
+
+def test_a_user_whose_id_looks_like_a_number_joins_those_whose_ids_are_texts(tmp_path: Path):
+    file = tmp_path / "new.csv"
+    file.write_text("user,full_name,country,age,email\n8,Zoe Late,Spain,50,z@example.org\n")
+    with made() as campaign:
+        users_from(campaign, file, None)
+        assert campaign.names("users")["8"] == "Zoe Late"
 
 
 def test_who_is_forgotten_leaves_no_name_in_the_store(tmp_path: Path):

@@ -166,6 +166,12 @@ def test_plain_csv_with_text_ids_quotes_and_extra_columns(tmp_path: Path) -> Non
     assert "columns ignored: note" in str(data.report)
 
 
+@pytest.mark.parametrize("row", [b",3", b"7", b"a,b,c", b"\xff,3"])
+def test_a_row_that_is_left_out_does_not_make_texts_of_the_others(tmp_path: Path, row: bytes) -> None:
+    (tmp_path / "edges.csv").write_bytes(b"source,target\n1,2\n%s\n2,3\n" % row)
+    assert edges_of(read_dataset(tmp_path)) == {(1, 2), (2, 3)}
+
+
 def test_plain_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_bytes(b"\xef\xbb\xbfsource,target\n1,2\n\xff,3\n")
     assert reasons(read_dataset(tmp_path), 0) == {"not UTF-8 text": (1, (3,))}

@@ -513,7 +513,8 @@ class Campaign:
         consented. What somebody said before they joined (:meth:`opt_out`) holds from now on. What a table says to
         people who look, names and columns that split users, is kept as at the creation.
         """
-        add_users(self._handle, ids, features, (sources, targets), costs, groups, values, consent)
+        columns = {"costs": costs, "groups": groups, "values": values, "consent": consent}
+        add_users(self._handle, ids, features, (sources, targets), columns)
 
     def set_costs(self, costs: Mapping[int | str, float]) -> None:
         """Change what strategies (channels, offers …) cost from now on, by id; the log keeps the date and both costs.

@@ -83,54 +83,57 @@ class Catalogue:
         return None if self.values is None or place is None else float(self.values[place])
 
     def extended(
-        self, ids: Any, features: ArrayLike, costs: ArrayLike | None = None, values: ArrayLike | None = None
+        self,
+        ids: Any,
+        features: ArrayLike,
+        costs: ArrayLike | None = None,
+        values: ArrayLike | None = None,
+        names: Mapping[int | str, str] | None = None,
     ) -> Catalogue:
         """The catalogue with more entries; one that is there already must come with the same features and cost.
 
-        Its value may be another one, which counts from now on.
+        Its value may be another one, which counts from now on; a name that it has stays.
         """
-        fresh, many = id_array(ids, "ids").tolist(), PLURAL[self.kind]
-        hint = f"One row for each of the {len(fresh)} {many}."
-        array = check_array("features", features, (len(fresh), "d"), hint=hint)
-        prices = np.zeros(len(fresh)) if costs is None else costs
-        prices = check_array("costs", prices, (len(fresh),), low=0.0, hint=f"One number for each of the {many}.")
+        many = PLURAL[self.kind]
+        came = id_array(ids, "ids").tolist()
+        array = check_array("features", features, (len(came), "d"), hint=f"One row for each of the {len(came)} {many}.")
+        each = f"One number for each of the {many}."
+        prices = check_array("costs", [0.0] * len(came) if costs is None else costs, (len(came),), low=0.0, hint=each)
         if self.features is not None and array.shape[1] != self.features.shape[1]:
             raise ShapeError(f"{many} have {self.features.shape[1]} features here; got {array.shape[1]}.")
-        if len(set(fresh)) < len(fresh):
+        if len(set(came)) < len(came):
             raise InputError(f"ids of {many} must be distinct; one comes twice.")
-        for i, entry in enumerate(fresh):
+        for row, entry in enumerate(came):
             if entry not in self.places:
                 continue
-            same = np.array_equal(self.vector(entry), array[i])
-            if not same or self.costs[self.index(entry)] != prices[i]:
-                what = f"{self.kind} {shown(entry)} is known with"
-                if same:
-                    raise InputError(f"{what} another cost.", advice=("Change it with ", call("set_costs"), "."))
-                raise InputError(f"{what} other features. Give the new one a new id.")
-        new = [i for i, entry in enumerate(fresh) if entry not in self.places]
-        rows = [array[new]] if self.features is None else [self.features, array[new]]
-        ids = (*self.ids, *(fresh[i] for i in new))
-        worth = self._worth(fresh, new, values)
-        prices = np.concatenate([self.costs, prices[new]])
-        return Catalogue(self.kind, ids, np.concatenate(rows), prices, worth, self.names)
+            if not np.array_equal(self.vector(entry), array[row]):
+                raise InputError(f"{self.kind} {shown(entry)} is known with other features. Give the new one a new id.")
+            if self.costs[self.index(entry)] != prices[row]:
+                advice = "Change it with ", call("set_costs"), "."
+                raise InputError(f"{self.kind} {shown(entry)} is known with another cost.", advice=advice)
+        worth = None if values is None else check_array("values", values, (len(came),), low=0.0, hint=each)
+        new = [row for row, entry in enumerate(came) if entry not in self.places]
+        entries = (*self.ids, *(came[row] for row in new))
+        known = set(entries)
+        return Catalogue(
+            self.kind,
+            entries,
+            array[new] if self.features is None else np.concatenate([self.features, array[new]]),
+            np.concatenate([self.costs, prices[new]]),
+            self._worth(came, new, worth),
+            {**{entry: name for entry, name in (names or {}).items() if entry in known}, **self.names},
+        )
 
-    def with_names(self, names: Mapping[int | str, str]) -> Catalogue:
-        """The catalogue with names of some entries; one that has a name keeps it."""
-        known = {entry: name for entry, name in names.items() if entry in self.places}
-        return replace(self, names={**known, **self.names})
-
-    def _worth(self, fresh: Sequence[Any], new: Sequence[int], values: ArrayLike | None) -> F64 | None:
-        """The values with those of ``fresh`` entries, of which those at ``new`` join the catalogue."""
+    def _worth(self, came: Sequence[Any], new: Sequence[int], values: F64 | None) -> F64 | None:
+        """The values with those of entries that ``came``, of which those at ``new`` join the catalogue."""
         if values is None:
             if self.values is not None and new:
                 raise InputError("have values here, so new ones need them; got none.", argument=PLURAL[self.kind])
             return self.values
         if self.values is None and self.ids:
             raise InputError("have no values here, so new ones cannot have them.", argument=PLURAL[self.kind])
-        hint = f"One number for each of the {PLURAL[self.kind]}."
-        given = check_array("values", values, (len(fresh),), low=0.0, hint=hint)
-        worth = np.concatenate([np.empty(0) if self.values is None else self.values, given[list(new)]])
-        for entry, value in zip(fresh, given.tolist(), strict=True):
+        worth = np.concatenate([np.empty(0) if self.values is None else self.values, values[list(new)]])
+        for entry, value in zip(came, values.tolist(), strict=True):
             if entry in self.places:
                 worth[self.index(entry)] = value
         return worth
@@ -233,8 +236,9 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
                 advice="Only the product (first) and the strategy (second) may be given by id; give features there.",
             )
     known = check_id("product", first) if _is_id(first) else None
-    hint, plain_parts = "Each part is an id or a vector of features.", rest if known is not None else [first, *rest]
-    vectors = [check_array("a part of the product", part, ("d",), hint=hint) for part in plain_parts]
+    hint = "Each part is an id or a vector of features."
+    others = rest if known is not None else [first, *rest]
+    vectors = [check_array("a part of the product", part, ("d",), hint=hint) for part in others]
     context = Context(known, None, (*([] if known is None else [products.vector(known)]), *vectors))
     return context if strategy is None else with_strategy(context, strategy, strategies)
 

@@ -21,12 +21,12 @@ from tensorucb.campaign._grow import numbers_of_table, put_features
 from tensorucb.campaign._history import put_used_log
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import build_policy, policy_spec
-from tensorucb.campaign._network import Network, make_network, network_to_blob
-from tensorucb.campaign._people import People, read_cap
+from tensorucb.campaign._network import BY_USER, Network, make_network, network_to_blob
+from tensorucb.campaign._people import People, put_key, read_cap
 from tensorucb.campaign._question import Reader, check_defaults, read_plain
 from tensorucb.campaign._segments import UserColumns, put_user_columns
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
-from tensorucb.campaign._tables import consent_of, in_order, is_table, without_column
+from tensorucb.campaign._tables import UserTable, consent_of, is_table, user_table
 from tensorucb.checks import (
     check_callable,
     check_choice,
@@ -195,14 +195,23 @@ def create_campaign(
         settings["contact_group"] = check_slug("contact_group", contact_group)
     if contact_cap is not None:
         settings["contact_cap"] = read_cap(contact_cap)
-    given = {"graph": graph, "users": users, "products": products}
-    more = {"strategies": strategies, "strategy_costs": strategy_costs, "costs": costs, "groups": groups}
-    worth = {"values": values, "product_values": product_values}
-    zone = None if timezone is None else check_zone("timezone", timezone)
-    parts = _parts(data, given, {**more, **worth, "window": settings["window"], "timezone": zone}, consent)
+    given = {
+        "graph": graph,
+        "users": users,
+        "products": products,
+        "strategies": strategies,
+        "strategy_costs": strategy_costs,
+        "costs": costs,
+        "groups": groups,
+        "values": values,
+        "product_values": product_values,
+        "window": settings["window"],
+        "timezone": None if timezone is None else check_zone("timezone", timezone),
+    }
+    parts = _parts(data, {name: value for name, value in given.items() if value is not None}, consent)
     if parts.users is None and getattr(own, "needs_users", False):
-        known = default_profile(parts.graph)
-        parts = replace(parts, users=known[0], user_features=known[1])
+        profile, features = default_profile(parts.graph)
+        parts = replace(parts, users=profile, user_features=features)
     settings["window"] = parts.window
     if parts.timezone != "UTC":
         settings["timezone"] = parts.timezone
@@ -238,47 +247,35 @@ def _defaults(ask: Mapping[str, Any], reader: Reader) -> tuple[dict[str, Any], d
 
 
 class IgnoredContextWarning(UserWarning):
-    """A campaign has products or strategies that its policy does not look at.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from tensorucb.campaign import IgnoredContextWarning
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", IgnoredContextWarning)  # a baseline, on purpose
-    """
+    """A campaign has products or strategies that its policy does not look at."""
 
 
-def _parts(data: Any, given: Mapping[str, Any], more: Mapping[str, Any], consent: Any) -> CampaignData:
-    """What a campaign begins with: from files, or ``given``; ``more`` counts in both cases, where it is there.
+def _parts(data: Any, given: dict[str, Any], consent: Any) -> CampaignData:
+    """What a campaign begins with: from files, or what is ``given``, which counts more.
 
     ``consent`` is a column of the table of users, or what it holds.
     """
-    known = {name: value for name, value in {**given, **more}.items() if value is not None}
     column = consent if isinstance(consent, str) else None
     if consent is not None and column is None:
-        known["consent"] = consent
+        given["consent"] = consent
     if data is None:
-        check_graph(given["graph"])
-        if is_table(known.get("products")):
-            known |= catalogue_of(known["products"])
-        return _looked_through(CampaignData(**{"users": None, **known}), column)
-    twice = [name for name in given if name in known]
+        check_graph(given.get("graph"))
+        if is_table(given.get("products")):
+            given |= catalogue_of(given["products"])
+        return _looked_through(CampaignData(**{"users": None, **given}), column)
+    twice = [name for name in ("graph", "users", "products") if name in given]
     if twice:
         named = [part for name in twice for part in (argument(name), " and ")]
         advice = ("Leave out ", *named[:-1], ".")
         raise InputError("brings a network, users and products.", argument="data", advice=advice)
-    if isinstance(data, CampaignData) and column is not None:
+    if not isinstance(data, CampaignData):
+        data = read_campaign_data(data, consent=column, timezone=given.get("timezone", "UTC"))
+    elif column is not None:
         advice = "Name the column when the files are read: ", call("read_campaign_data"), "."
-        raise InputError(
-            f"= {shown(column)} is a column of files that are read already.", argument="consent", advice=advice
-        )
-    made = (
-        data
-        if isinstance(data, CampaignData)
-        else read_campaign_data(data, consent=column, timezone=more["timezone"] or "UTC")
-    )
-    return replace(made, **known)
+        message = f"= {shown(column)} is a column of files that are read already."
+        raise InputError(message, argument="consent", advice=advice)
+    parts: CampaignData = replace(data, **given)
+    return parts
 
 
 def _looked_through(parts: CampaignData, column: str | None) -> CampaignData:
@@ -286,34 +283,37 @@ def _looked_through(parts: CampaignData, column: str | None) -> CampaignData:
 
     That column is called ``consent`` by default, the other one ``name``.
     """
+    named = {} if column is None else {"consent": column}
+    table = UserTable()
     if is_table(parts.users):
-        ids = parts.graph.ids
-        users, names = without_column(parts.users, "name", ids)
-        users, consent = without_column(users, column or "consent", ids)
-        kept = UserColumns.of(ids.size, names, in_order("user", users, ids).get_columns())
-        parts = replace(parts, users=users, user_columns=kept)
-        if consent is not None:
-            named = {} if column is None else {"users": {"consent": column}}
-            return replace(parts, consent=consent_of("the table of users", consent), columns=named)
-    if column is not None:
+        table = user_table(parts.users, parts.graph.ids, named)
+        columns = [] if table.described is None else table.described.get_columns()
+        parts = replace(
+            parts,
+            users=None if table.described is None else numbers_of_table("users", table.described),
+            user_columns=UserColumns.of(parts.graph.n_nodes, table.names, columns),
+            columns={"users": named} if named else {},
+        )
+    if column is not None and table.consent is None:
         wanted = "a column of the table of users, or one value for each user"
         raise refusal("consent", wanted, column, "The users came without such a column.")
-    return parts
+    if table.consent is None or parts.consent is not None:
+        return parts
+    return replace(parts, consent=consent_of("the table of users", table.consent))
 
 
 def _checked(
     name: str, settings: Mapping[str, Any], policy: Policy, parts: CampaignData
 ) -> tuple[Network, tuple[Catalogue, Catalogue]]:
     """The network and the catalogues of products and strategies, which the policy can work with."""
-    users = parts.users
-    if is_table(users):
-        users = numbers_of_table("users", in_order("user", users, parts.graph.ids))
-    network = make_network(parts.graph, users, parts.costs, parts.groups, parts.values, parts.consent)
-    nodes, edges, wide = network.graph.n_nodes, network.graph.n_edges, feature_columns(network.users)
-    check_memory(f"a campaign on {nodes:,} users and {edges:,} edges", storing(nodes, edges, wide))
+    network = make_network(parts.graph, parts.users, {name: getattr(parts, name) for name in BY_USER})
+    nodes = network.graph.n_nodes
+    edges = network.graph.n_edges
+    needed = storing(nodes, edges, feature_columns(network.users))
+    check_memory(f"a campaign on {nodes:,} users and {edges:,} edges", needed)
     catalogues = (
-        _catalogue("product", parts.products, None, parts.product_values).with_names(parts.names.get("products", {})),
-        _catalogue("strategy", parts.strategies, parts.strategy_costs).with_names(parts.names.get("strategies", {})),
+        _catalogue("product", parts.products, {}, parts.product_values, parts.names),
+        _catalogue("strategy", parts.strategies, parts.strategy_costs, None, parts.names),
     )
     # What the policy objects to must be said now, not at the first ask.
     rng = np.random.default_rng([settings["seed"], 0])
@@ -355,6 +355,7 @@ def _write(
             session.put_blob(number, PLURAL[catalogue.kind], catalogue.to_blob())
         put_features(session, number, parts.product_features, parts.user_features)
         put_user_columns(session, number, parts.user_columns)
+        put_key(session, number)
         if parts.used_log is not None:
             put_used_log(session, number, parts.used_log)
         counts = {"users": network.graph.n_nodes, "edges": network.graph.n_edges}
@@ -374,34 +375,38 @@ def _created_by(store: Store, name: str, request_id: str | None) -> bool:
 def _catalogue(
     kind: str,
     entries: Mapping[int | str, Any],
-    costs: Mapping[int | str, float] | None,
-    values: Mapping[int | str, float] | None = None,
+    costs: Mapping[int | str, float],
+    values: Mapping[int | str, float] | None,
+    names: Mapping[str, Mapping[int | str, str]],
 ) -> Catalogue:
-    """The catalogue at the start: features by id, and costs and values by id where there are any."""
-    named = check_mapping(PLURAL[kind], entries, f"a mapping of {kind} ids to features")
-    prices, worth = (_by_entry(kind, what, given, named) for what, given in (("costs", costs), ("values", values)))
-    if not named:
+    """The catalogue at the start: features by id, costs and values by id where there are any, and names by table."""
+    many = PLURAL[kind]
+    features = check_mapping(many, entries, f"a mapping of {kind} ids to features")
+    prices = _by_entry(kind, "costs", costs, features)
+    worth = None if values is None else _by_entry(kind, "values", values, features)
+    if not features:
         return Catalogue(kind)
-    missing = [] if values is None else [entry for entry in named if entry not in worth]
+    missing = [] if worth is None else [entry for entry in features if entry not in worth]
     if missing:
-        message = f"has no value for {shown(missing[0])}; give each of the {PLURAL[kind]} one."
+        message = f"has no value for {shown(missing[0])}; give each of the {many} one."
         raise InputError(message, argument=f"{kind}_values")
-    features = list(named.values())
-    numbers = [prices.get(entry, 0.0) for entry in named], [worth[entry] for entry in named] if worth else None
-    return Catalogue(kind).extended(list(named), features, *numbers)
+    return Catalogue(kind).extended(
+        list(features),
+        list(features.values()),
+        [prices.get(entry, 0.0) for entry in features],
+        None if worth is None else [worth[entry] for entry in features],
+        names.get(many),
+    )
 
 
-def _by_entry(kind: str, what: str, given: Any, named: Mapping[Any, Any]) -> Mapping[int | str, float]:
+def _by_entry(kind: str, what: str, numbers: Any, entries: Mapping[Any, Any]) -> Mapping[int | str, float]:
     """Costs or values by id of a catalogue's entries."""
-    if given is None:
-        return {}
-    argument_name = f"{kind}_{what}"
-    numbers = check_mapping(argument_name, given, f"a mapping of {kind} ids to {what}")
-    strange = [entry for entry in numbers if entry not in named]
+    checked = check_mapping(f"{kind}_{what}", numbers, f"a mapping of {kind} ids to {what}")
+    strange = [entry for entry in checked if entry not in entries]
     if strange:
         message = f"names {shown(strange[0])}, which is not among the {PLURAL[kind]}."
-        raise UnknownIdError(message, argument=argument_name)
-    return numbers
+        raise UnknownIdError(message, argument=f"{kind}_{what}")
+    return checked
 
 
 def load_campaign(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb.arrays import F64
 from tensorucb.campaign._grow import UserFeatures
@@ -17,13 +16,9 @@ from tensorucb.campaign._segments import UserColumns
 from tensorucb.campaign._tables import (
     Columns,
     Rows,
-    Tables,
+    campaign_tables,
     check_kinds,
-    consent_of,
-    costs_of,
     features_of_strategies,
-    given_tables,
-    groups_of,
     places_of,
     read_rows,
     with_consent,
@@ -79,15 +74,6 @@ class CampaignData:
         What was used and what was left out, a line each.
     used_log
         By which ``import_history`` knows the rows of the log again, which must not count twice.
-
-    Examples
-    --------
-    >>> from tensorucb.campaign import read_campaign_data
-    >>> from tensorucb.data import make_shop
-    >>> paths = make_shop(100, 800, 20, rng=0).write("shop")
-    >>> data = read_campaign_data("shop")
-    >>> data.graph.n_nodes, len(data.products)
-    (100, 20)
     """
 
     graph: Graph
@@ -196,39 +182,59 @@ def read_campaign_data(
     >>> print(data.report[-2])
       Columns used: kind (category).
     """
+    from tensorucb.data._plain import read_plain
+
     named = {"edges": edges, "actions": actions, "products": products, "users": users, "strategies": strategies}
     lasts = None if window is None else duration("window", window)
     told = check_kinds(kinds)
     check_report("progress", progress)
-    folder, named = given_tables(directory, named, queries)
+    tables, about = campaign_tables(directory, named, queries)
     zone = check_zone("timezone", timezone)
-    files = Tables(folder, named, with_consent(columns, consent), id_type, zone, Tolerance.of(strict, max_left_out))
-    lines: list[str] = []
-    dataset = files.dataset()
+    names = with_consent(columns, consent)
+    tolerance = Tolerance.of(strict, max_left_out)
+    reading: Any = {"columns": names, "id_type": id_type, "zone": zone, "tolerance": tolerance}
+    dataset = read_plain(tables["edges"], tables["actions"], about, "data", **reading)
     graph, log = dataset.graph, dataset.log
-    step = _steps(progress if log.n_actions else None)
+
+    def step(done: int, what: str) -> None:
+        if progress is not None and log.n_actions:
+            progress(done, _STEPS, what)
+
+    def rows_of(table: str) -> Rows | None:
+        source = tables[table]
+        if source is None:
+            return None
+        return read_rows(source, table, columns=names.get(table), tolerance=tolerance)
+
     ends = graph.ids[graph.sources[0]], graph.ids[graph.targets[0]]
-    lines += [
+    lines = [
         f"Network: {graph.n_nodes:,} users, {graph.n_edges:,} edges. For example, {ends[0]} influences {ends[1]}.",
         *str(dataset.report).split("\n"),
     ]
-    catalogue = files.rows("products")
-    people = files.rows("users", text_ids=graph.ids.dtype.kind == "U")
-    offers = files.rows("strategies")
+    catalogue = rows_of("products")
+    people = rows_of("users")
+    offers = rows_of("strategies")
     lines += [line for rows in (catalogue, people, offers) if rows is not None for line in rows.lines]
-    offered, prices = _offered(offers, files.title("strategies"), lines)
+    offered = _offered(offers, lines)
     for table, rows in (("products", catalogue), ("users", people)):
         if table in told and rows is None:
             raise FileFormatError(f"names columns of {table}, but there is no file of {table}.", argument="kinds")
-    step("topics of products, by who bought them")
+    step(0, "topics of products, by who bought them")
     topics = _topics(log, graph.n_nodes, lines)
-    step("features of products")
+    step(1, "features of products")
     known, items, product_features = _described(catalogue, log, topics, told.get("products"), lines)
-    step("features and past of users")
-    placed = _placed(graph, people, files.title("users"), lines)
+    step(2, "features and past of users")
+    placed = _placed(graph, people, lines)
     profile, user_features = _profile(graph, log, items, placed, told.get("users"), lasts, lines)
-    step("done")
+    step(3, "done")
     bought = set(map(str, log.item_ids.tolist()))
+    by_user = {} if placed is None else placed.by_user()
+    if placed is not None and "consent" in by_user:
+        allowed = int(by_user["consent"].sum())
+        lines.append(f"  Consent: column {placed.meant['consent'].name}; {allowed:,} users may be contacted.")
+    if catalogue is not None and "value" in catalogue.meant:
+        lines.append(f"What a response is worth: column {catalogue.meant['value'].name} of {catalogue.file}.")
+    catalogues = {"products": catalogue, "strategies": offers}
     return CampaignData(
         graph=graph,
         users=profile,
@@ -236,20 +242,13 @@ def read_campaign_data(
         product_features=product_features,
         user_features=user_features,
         strategies=offered,
-        strategy_costs=prices,
-        costs=None if placed is None or placed.cost is None else costs_of(files.title("users"), placed.cost),
-        groups=None if placed is None or placed.group is None else groups_of(placed.group),
-        values=_user_values(placed, files.title("users")),
-        product_values=_product_values(catalogue, files.title("products"), lines),
-        consent=_consented(placed, files.title("users"), lines),
+        strategy_costs=(None if offers is None else offers.by_id("cost")) or {},
+        **by_user,
+        product_values=None if catalogue is None else catalogue.by_id("value"),
         window=lasts,
         timezone=zone,
-        columns=files.columns,
-        names={
-            table: rows.names
-            for table, rows in (("products", catalogue), ("strategies", offers))
-            if rows is not None and rows.names
-        },
+        columns=names,
+        names={table: rows.names for table, rows in catalogues.items() if rows is not None and rows.names},
         user_columns=_looked_at(placed, lines),
         new=tuple(product for product in known if str(product) not in bought),
         report=tuple(lines),
@@ -257,39 +256,18 @@ def read_campaign_data(
     )
 
 
-def _user_values(people: Rows | None, file: str) -> F64 | None:
-    """What a response of each user is worth, if the table says so."""
-    return None if people is None or people.value is None else costs_of(file, people.value)
-
-
-def _product_values(catalogue: Rows | None, file: str, lines: list[str]) -> dict[int | str, float] | None:
-    """What a response to each product is worth, if the table says so."""
-    if catalogue is None or catalogue.value is None:
-        return None
-    lines.append(f"What a response is worth: column {catalogue.value.name} of {file}.")
-    return dict(zip(catalogue.ids, costs_of(file, catalogue.value).tolist(), strict=True))
-
-
-def _consented(people: Rows | None, file: str, lines: list[str]) -> NDArray[np.bool_] | None:
-    """Who consented, in the order of the graph; None if the table of users does not say."""
-    if people is None or people.consent is None:
-        return None
-    consent = consent_of(file, people.consent)
-    lines.append(f"  Consent: column {people.consent.name}; {int(consent.sum()):,} users may be contacted.")
-    return consent
-
-
 def _looked_at(people: Rows | None, lines: list[str]) -> UserColumns | None:
     """What the table of users says to those who look: names, and columns to split by."""
     if people is None:
         return None
-    groups = [] if people.group is None else [people.group]
-    found = UserColumns.of(len(people.ids), people.name, [*people.table.get_columns(), *groups])
-    if found is not None and people.name is not None:
-        lines.append(f"  Names: column {people.name.name}.")
-    if found is not None and found.segments:
-        lines.append(f"  Users can be split by: {', '.join(each.column for each in found.segments)}.")
-    return found
+    groups = [column for meaning, column in people.meant.items() if meaning == "group"]
+    names = people.meant.get("name")
+    kept = UserColumns.of(len(people.ids), names, [*people.table.get_columns(), *groups])
+    if names is not None:
+        lines.append(f"  Names: column {names.name}.")
+    if kept is not None and kept.segments:
+        lines.append(f"  Users can be split by: {', '.join(each.column for each in kept.segments)}.")
+    return kept
 
 
 def default_profile(graph: Graph) -> tuple[UserProfile, UserFeatures]:
@@ -306,29 +284,16 @@ def catalogue_of(table: Any) -> dict[str, Any]:
     return {"products": known, "product_features": features, "names": {"products": rows.names}}
 
 
-def _steps(progress: Progress | None) -> Callable[[str], None]:
-    done = 0
-
-    def step(what: str) -> None:
-        nonlocal done
-        if progress is not None:
-            progress(done, _STEPS, what)
-        done += 1
-
-    return step
-
-
-def _offered(rows: Rows | None, file: str, lines: list[str]) -> tuple[dict[int | str, F64], dict[int | str, float]]:
-    """Strategies by id with features and costs; without columns of numbers each strategy is a kind of its own."""
+def _offered(rows: Rows | None, lines: list[str]) -> dict[int | str, F64]:
+    """Strategies by id with features; without columns of numbers each strategy is a kind of its own."""
     if rows is None:
-        return {}, {}
-    features, numeric = features_of_strategies(rows, file)
+        return {}
+    features, numeric = features_of_strategies(rows)
     lines.append(f"Strategies: {len(rows.ids):,}{'' if numeric else ', each of a kind of its own'}.")
     left = [name for name in rows.table.columns if name not in numeric]
     if left:
         lines.append(f"  Left out: {', '.join(left)}, since features of strategies are numbers.")
-    prices = {} if rows.cost is None else dict(zip(rows.ids, costs_of(file, rows.cost).tolist(), strict=True))
-    return dict(zip(rows.ids, features, strict=True)), prices
+    return dict(zip(rows.ids, features, strict=True))
 
 
 def _topics(log: ActionLog, n_nodes: int, lines: list[str]) -> F64 | None:
@@ -408,7 +373,7 @@ def _columns_used(table: TableFeatures | None) -> list[str]:
     ]
 
 
-def _placed(graph: Graph, people: Rows | None, file: str, lines: list[str]) -> Rows | None:
+def _placed(graph: Graph, people: Rows | None, lines: list[str]) -> Rows | None:
     """The table of users in the order of the graph; users without a row get empty cells."""
     import polars as pl
 
@@ -419,27 +384,19 @@ def _placed(graph: Graph, people: Rows | None, file: str, lines: list[str]) -> R
     there = rows >= 0
     missing = graph.n_nodes - int(there.sum())
     if not there.all():
-        lines.append(
-            f"  Left out: {int((~there).sum()):,} of the {rows.size:,} rows of {file}, of users without an edge."
-        )
+        strangers = int((~there).sum())
+        lines.append(f"  Left out: {strangers:,} of the {rows.size:,} rows of {people.file}, of users without an edge.")
     if missing:
-        lines.append(f"  {missing:,} of them have no row in {file}; they count as average ones.")
-    lines += [f"  What contacting costs: column {people.cost.name}."] if people.cost is not None else []
-    lines += [f"  Groups: column {people.group.name}."] if people.group is not None else []
-    lines += [f"  What a response is worth: column {people.value.name}."] if people.value is not None else []
+        lines.append(f"  {missing:,} of them have no row in {people.file}; they count as average ones.")
+    said = {"cost": "What contacting costs", "group": "Groups", "value": "What a response is worth"}
+    for meaning, what in said.items():
+        if meaning in people.meant:
+            lines.append(f"  {what}: column {people.meant[meaning].name}.")
     at = np.full(graph.n_nodes, -1, dtype=np.int64)
     at[rows[there]] = np.flatnonzero(there)
     places = pl.Series(at).replace(-1, None)
-    return Rows(
-        graph.ids.tolist(),
-        people.table.select(pl.all().gather(places)),
-        people.report,
-        None if people.cost is None else people.cost.gather(places),
-        None if people.group is None else people.group.gather(places),
-        None if people.value is None else people.value.gather(places),
-        None if people.consent is None else people.consent.gather(places),
-        None if people.name is None else people.name.gather(places),
-    )
+    meant = {meaning: column.gather(places) for meaning, column in people.meant.items()}
+    return Rows(graph.ids.tolist(), people.table.select(pl.all().gather(places)), people.report, meant)
 
 
 def _profile(

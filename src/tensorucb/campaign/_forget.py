@@ -61,15 +61,6 @@ class ForgetReport:
     completed
         Whether the id was gone already, and this call only finished the purge of a :meth:`Campaign.forget` that had
         been interrupted or kept from the files by a reader. Opening the campaign again does so too.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
-    >>> report = campaign.forget("cid")
-    >>> report.proven, campaign.graph.ids.tolist()
-    (True, ['ann', 'bob'])
     """
 
     responses: int

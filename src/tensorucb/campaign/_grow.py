@@ -5,29 +5,43 @@ A campaign whose features came as numbers keeps nothing of columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64
-from tensorucb.campaign._catalogue import PLURAL, check_fits
-from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._catalogue import PLURAL, by_text, check_fits
+from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._network import Users, grown_network, seal, unseal
-from tensorucb.campaign._segments import UserColumns, no_columns, put_user_columns, texts_of
-from tensorucb.campaign._tables import consent_column, consent_of, in_order, is_table, name_column, without_column
+from tensorucb.campaign._segments import no_columns, put_user_columns, texts_of
+from tensorucb.campaign._tables import (
+    Rows,
+    UserTable,
+    columns_named,
+    consent_of,
+    features_of_strategies,
+    in_order,
+    is_table,
+    numbers_of,
+    order_of,
+    places_of,
+    read_rows,
+    user_table,
+)
 from tensorucb.checks import check_mapping, check_number, shown
-from tensorucb.errors import InputError, call
+from tensorucb.errors import FileFormatError, InputError, call
 from tensorucb.features import ProductFeatures, TableFeatures, UserProfile
 from tensorucb.graph._ids import id_array
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from tensorucb.campaign._campaign import Campaign
     from tensorucb.store._session import Session
-
 
 _PRODUCTS, _USERS = "product_features", "user_features"
 
@@ -83,14 +97,6 @@ def user_features(session: Session, number: int) -> UserFeatures | None:
     return UserFeatures(int(settings["own"]), table)
 
 
-def user_matrix(known: UserFeatures | None, users: Users | None, features: Any, ids: NDArray[Any]) -> Any:
-    """Features of new users as numbers: from raw columns, of an average user, or as they are."""
-    if is_table(features):
-        features = in_order("user", features, ids, None if known is None else known.table)
-        return numbers_of_table("users", features) if known is None else known.describe(users, features, ids.size)
-    return features if known is None or features is not None else known.describe(users, None, ids.size)
-
-
 def numbers_of_table(what: str, frame: pl.DataFrame) -> F64:
     """A table in a campaign that knows no raw columns: its numbers are the features."""
     words = [name for name in frame.columns if not frame[name].dtype.is_numeric()]
@@ -104,27 +110,27 @@ def numbers_of_table(what: str, frame: pl.DataFrame) -> F64:
 
 def add_products(handle: Handle, ids: ArrayLike, features: Any, values: ArrayLike | None = None) -> None:
     """Add products by numbers, or by a table of raw columns; see `Campaign.add_products`."""
-    names: Mapping[int | str, str] = {}
-    if is_table(features):
-        with handle.read() as view:
-            known, catalogue = product_features(view.session, view.number), view.catalogue("product")
-        named = id_array(ids, "ids")
-        frame = in_order("product", features, named, None if known is None else known.table)
-        title = name_column(handle.record.settings, "products")
-        if title in frame.columns:
-            texts = texts_of(frame[title].to_list())
-            names = {entry: text for entry, text in zip(named.tolist(), texts, strict=True) if text is not None}
-        if known is None:
-            features = numbers_of_table("products", frame.drop(title, strict=False))
-        else:
-            features = known.describe(frame)
-        if known is not None:
-            held = [row for row, entry in enumerate(named.tolist()) if entry in catalogue.places]
-            if len(held) == len(named) and values is None:
-                return
-            for row in held:  # a product keeps the features that it has
-                features[row] = catalogue.vector(named[row].item())
-    extend(handle, "product", ids, features, None, values, names)
+    if not is_table(features):
+        extend(handle, "product", ids, features, None, values)
+        return
+    with handle.read() as view:
+        known = product_features(view.session, view.number)
+        catalogue = view.catalogue("product")
+    fresh = id_array(ids, "ids").tolist()
+    frame = in_order("product", features, id_array(ids, "ids"), None if known is None else known.table)
+    title = columns_named(handle.record.settings, "products").get("name", "name")
+    texts = texts_of(frame[title].to_list()) if title in frame else []
+    names = {entry: text for entry, text in zip(fresh, texts, strict=False) if text is not None}
+    if known is None:
+        numbers = numbers_of_table("products", frame.drop(title, strict=False))
+    else:
+        numbers = known.describe(frame)
+        held = [row for row, entry in enumerate(fresh) if entry in catalogue.places]
+        if len(held) == len(fresh) and values is None:
+            return
+        for row in held:  # a product keeps the features that it has
+            numbers[row] = catalogue.vector(fresh[row])
+    extend(handle, "product", ids, numbers, None, values, names)
 
 
 def extend(
@@ -137,9 +143,10 @@ def extend(
     names: Mapping[int | str, str] | None = None,
 ) -> None:
     """Add products or strategies to their catalogue."""
-    now, many = handle.clock(), PLURAL[kind]
+    now = handle.clock()
+    many = PLURAL[kind]
     with handle.change(now) as view:
-        grown = view.catalogue(kind).extended(ids, features, costs, values).with_names(names or {})
+        grown = view.catalogue(kind).extended(ids, features, costs, values, names)
         if grown.features is not None:
             check_fits(view.ledger, kind, grown.features.shape[1])
         view.session.put_blob(view.number, many, grown.to_blob())
@@ -164,48 +171,131 @@ def set_costs(handle: Handle, costs: Mapping[int | str, float]) -> None:
             view.append("costs_set", None, {"strategies": changes}, now)
 
 
-def _grown_columns(view: View, table: Any, names: pl.Series | None, ids: NDArray[Any]) -> UserColumns | None:
-    """What the campaign keeps for people to look at, with new users; None if it keeps nothing and nothing came."""
-    kept = view.user_columns
-    if kept is None and names is None:
-        return None
-    known = user_features(view.session, view.number)
-    frame = in_order("user", table, ids, None if known is None else known.table) if is_table(table) else None
-    return (kept or no_columns(view.network.graph.n_nodes)).grown(ids.size, names, frame)
-
-
 def add_users(
     handle: Handle,
     ids: ArrayLike,
     features: Any,
     edges: tuple[ArrayLike, ArrayLike],
-    costs: ArrayLike | None,
-    groups: ArrayLike | None,
-    values: ArrayLike | None,
-    consent: ArrayLike | None,
+    columns: Mapping[str, ArrayLike | None],
 ) -> None:
-    """Add users and edges; see `Campaign.add_users`."""
+    """Add users and edges; see `Campaign.add_users`. ``columns`` are those of `BY_USER`."""
     now = handle.clock()
-    column = consent_column(handle.record.settings)
+    settings = handle.record.settings
     with handle.change(now) as view:
-        network, fresh = view.network, id_array(ids, "ids")
-        names = None
+        network = view.network
+        fresh = id_array(ids, "ids")
+        known = user_features(view.session, view.number)
+        table = UserTable()
         if is_table(features):
-            features, names = without_column(features, name_column(handle.record.settings, "users"), fresh)
-            if names is not None and not set(features.columns) - {"user", "id"}:
-                features = None
-            if features is not None and consent is None and column is not None:
-                features, told = without_column(features, column, fresh)
-                consent = None if told is None else consent_of("the table of users", told)
+            fitted = None if known is None else known.table
+            table = user_table(features, fresh, columns_named(settings, "users"), fitted)
+            features = table.described
+            if settings.get("consent") and columns["consent"] is None and table.consent is not None:
+                columns = {**columns, "consent": consent_of("the table of users", table.consent)}
         if fresh.size:
-            put_user_columns(view.session, view.number, _grown_columns(view, features, names, fresh))
-            known = user_features(view.session, view.number)
-            features = user_matrix(known, network.users, features, fresh)
-        columns = costs, groups, values, consent
-        grown = grown_network(network, fresh, features, edges, *columns, view.ledger.next_number())
+            kept = view.user_columns
+            if kept is not None or table.names is not None:
+                kept = kept or no_columns(network.graph.n_nodes)
+                put_user_columns(view.session, view.number, kept.grown(fresh.size, table.names, table.described))
+            if known is not None and (features is None or table.described is not None):
+                features = known.describe(network.users, features, fresh.size)
+            elif table.described is not None:
+                features = numbers_of_table("users", table.described)
+        grown = grown_network(network, fresh, features, edges, columns, view.ledger.next_number())
         if fresh.size:
             rows = np.arange(network.graph.n_nodes, grown.graph.n_nodes)
             view.session.add_users(view.number, rows, fresh.tolist())
         view.put_network(grown)
         counts = {"users": int(fresh.size), "edges": grown.graph.n_edges - network.graph.n_edges}
         view.append("users_added", None, {**counts, "world": grown.revision}, now)
+
+
+# -- from files, read by the columns that the campaign was created with --
+
+
+def entries_from(campaign: Campaign, kind: str, path: Path) -> dict[str, Any]:
+    """Add the products or strategies of a file; how many were added, were known and are there now, and what was read.
+
+    ``kind`` is ``product`` or ``strategy``.
+    """
+    many = PLURAL[kind]
+    held: Callable[[], Sequence[int | str]] = getattr(campaign, many)
+    rows = _rows(campaign, path, many)
+    known = by_text(held())
+    # The catalogue may have text for ids where this file alone would make numbers of them.
+    text = kind == "product" and any(isinstance(entry, str) for entry in known.values())
+    ids = [known.get(str(entry), str(entry) if text else entry) for entry in rows.ids]
+    if kind == "product":
+        values = numbers_of(rows.file, rows.meant["value"]) if "value" in rows.meant else None
+        campaign.add_products(ids, rows.table, values)
+    else:
+        costs = numbers_of(rows.file, rows.meant["cost"]) if "cost" in rows.meant else None
+        names = {known.get(str(entry), entry): name for entry, name in rows.names.items()}
+        extend(campaign._handle, kind, ids, features_of_strategies(rows)[0], costs, names=names)
+    total = len(held())
+    added = total - len(known)
+    return {"added": added, "known": len(ids) - added, many: total, "report": rows.lines}
+
+
+def users_from(campaign: Campaign, users: Path, edges: Path | None) -> dict[str, Any]:
+    """Add the users and edges of files; how many were added, how many there are now, and what was read."""
+    from tensorucb.data._plain import read_links
+
+    before = campaign.graph
+    text = before.ids.dtype.kind == "U"
+    rows = _rows(campaign, users, "users")
+    report = rows.lines
+    links: dict[str, Any] = {}
+    if edges is not None:
+        followers = read_links(edges, columns_named(campaign.settings, "edges"), "str" if text else "int")
+        links = {"sources": followers.frame["source"], "targets": followers.frame["target"]}
+        report += str(followers.report).split("\n")
+    fresh = places_of(before.ids, rows.ids) < 0
+    if fresh.any() or links:
+        by_user = {name: column[fresh] for name, column in rows.by_user().items()}
+        if not campaign.settings.get("consent"):
+            by_user.pop("consent", None)
+        table = _described(campaign, rows)
+        campaign.add_users(
+            # In a file of a few users all ids may look like numbers.
+            [str(user) if text else user for user, new in zip(rows.ids, fresh.tolist(), strict=True) if new],
+            table.filter(fresh) if table.width else None,
+            **links,
+            **by_user,
+        )
+    after = campaign.graph
+    return {
+        "users_added": after.n_nodes - before.n_nodes,
+        "edges_added": after.n_edges - before.n_edges,
+        "users": after.n_nodes,
+        "edges": after.n_edges,
+        "report": report,
+    }
+
+
+def _described(campaign: Campaign, rows: Rows) -> pl.DataFrame:
+    """What a file says of its users; with their names, and their groups where these split users."""
+    import polars as pl
+
+    segments = campaign.segments()
+    beside = [
+        column
+        for meaning, column in rows.meant.items()
+        if meaning == "name" or (meaning == "group" and column.name in segments)
+    ]
+    return pl.DataFrame([*rows.table.get_columns(), *beside])
+
+
+def column_from(campaign: Campaign, path: Path, meaning: str) -> NDArray[Any]:
+    """The ``cost`` or ``group`` of every user from a file, in the order of the network's users."""
+    import polars as pl
+
+    rows = _rows(campaign, path, "users")
+    column = rows.by_user().get(f"{meaning}s")
+    if column is None:
+        raise FileFormatError(f"{path.name} has no column {meaning!r}. Give it a column user and a column {meaning}.")
+    return column[order_of("user", pl.Series("user", rows.ids), campaign.graph.ids)]
+
+
+def _rows(campaign: Campaign, path: Path, table: str) -> Rows:
+    return read_rows(path, table, usually=columns_named(campaign.settings, table))

@@ -61,15 +61,6 @@ class HistoryReport:
         Malformed rows and strangers by reason, with the first lines of each.
     remarks
         How the table was read where that is not plain.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges(["ann", "ann"], ["bob", "cid"])
-    >>> campaign = tu.create_campaign("spring", graph=graph, products={"tea": [1.0]}, storage="memory://")
-    >>> log = {"user": ["ann", "bob"], "item": ["tea", "tea"], "time": [0, 3600]}
-    >>> campaign.import_history(log, window="1d").responses
-    2
     """
 
     rounds: int

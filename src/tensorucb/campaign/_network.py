@@ -35,6 +35,9 @@ _COMPRESSED = b"Z"  # what is not compressed is an archive, and begins with P
 _NAME, _PART = "users", "users_"
 _DEFAULT = "default_"
 
+BY_USER = ("costs", "groups", "values", "consent")
+"""What a campaign may know of each user beside features: fields of `Network`, checked by `user_columns`."""
+
 
 def seal(
     kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False
@@ -84,12 +87,17 @@ class Network:
     revision: int
     graph: Graph
     users: Users | None
-    costs: F64 | None
-    groups: NDArray[Any] | None
     born: I64
     defaults: Mapping[str, I64] = field(default_factory=dict)
+    costs: F64 | None = None
+    groups: NDArray[Any] | None = None
     values: F64 | None = None
     consent: NDArray[np.bool_] | None = None
+
+    @property
+    def columns(self) -> dict[str, NDArray[Any] | None]:
+        """What is known of each user beside features."""
+        return {name: getattr(self, name) for name in BY_USER}
 
     @property
     def strings(self) -> bool:
@@ -146,16 +154,22 @@ def without_row(rows: I64, gone: int) -> I64:
     return np.where(kept > gone, kept - 1, kept)
 
 
-def _groups(values: ArrayLike | None, n: int) -> NDArray[Any] | None:
-    array = None if values is None else id_array(values, "groups")
-    if array is not None and array.shape != (n,):
-        raise ShapeError(f"must hold one value for each of the {n} users; got shape {array.shape}.", argument="groups")
-    return array
-
-
-def _numbers(name: str, values: ArrayLike | None, n: int) -> F64 | None:
-    hint = f"One number for each of the {n} users."
-    return None if values is None else check_array(name, values, (n,), low=0.0, hint=hint)
+def user_columns(given: Mapping[str, ArrayLike | None], n: int) -> dict[str, NDArray[Any]]:
+    """The columns of `BY_USER` that came for ``n`` users, checked."""
+    columns: dict[str, NDArray[Any]] = {}
+    for name, values in given.items():
+        if values is None:
+            continue
+        if name in ("costs", "values"):
+            hint = f"One number for each of the {n} users."
+            columns[name] = check_array(name, values, (n,), low=0.0, hint=hint)
+            continue
+        column = as_consent(name, values) if name == "consent" else id_array(values, name)
+        if column.shape != (n,):
+            message = f"must hold one value for each of the {n} users; got shape {column.shape}."
+            raise ShapeError(message, argument=name)
+        columns[name] = column
+    return columns
 
 
 _YES = frozenset({"yes", "y", "true", "t", "1", "1.0", "on", "ja", "oui", "si", "sí", "granted", "opt-in", "opted in"})
@@ -177,39 +191,18 @@ def as_consent(name: str, values: Any) -> NDArray[np.bool_]:
     return np.array([word in _YES for word in words], dtype=np.bool_).reshape(given.shape)
 
 
-def _consent(values: ArrayLike | None, n: int) -> NDArray[np.bool_] | None:
-    array = None if values is None else as_consent("consent", values)
-    if array is not None and array.shape != (n,):
-        raise ShapeError(f"must hold one value for each of the {n} users; got shape {array.shape}.", argument="consent")
-    return array
-
-
-def make_network(
-    graph: Graph,
-    users: ArrayLike | None,
-    costs: ArrayLike | None,
-    groups: ArrayLike | None,
-    values: ArrayLike | None = None,
-    consent: ArrayLike | None = None,
-) -> Network:
-    """The network at the start."""
-    n, born = graph.n_nodes, np.zeros(graph.n_edges, dtype=np.int64)
+def make_network(graph: Graph, users: ArrayLike | None, columns: Mapping[str, ArrayLike | None]) -> Network:
+    """The network at the start; ``columns`` are those of `BY_USER`."""
+    n = graph.n_nodes
     bare = Graph(n, graph.sources, graph.targets, graph.ids)
-    return Network(
-        1,
-        bare,
-        _as_users(users, n),
-        _numbers("costs", costs, n),
-        _groups(groups, n),
-        born,
-        values=_numbers("values", values, n),
-        consent=_consent(consent, n),
-    )
+    born = np.zeros(graph.n_edges, dtype=np.int64)
+    return Network(1, bare, _as_users(users, n), born, {}, **user_columns(columns, n))
 
 
 def network_to_blob(network: Network) -> bytes:
     """The network as bytes, without ids."""
-    graph, users = network.graph, network.users
+    graph = network.graph
+    users = network.users
     features: Mapping[str, F64 | None] = {_NAME: users}  # type: ignore[dict-item]
     if isinstance(users, UserProfile):
         features = {_PART + part: array for part, array in users.parts().items()}
@@ -218,10 +211,7 @@ def network_to_blob(network: Network) -> bytes:
         "targets": graph.targets,
         "born": network.born,
         **features,
-        "costs": network.costs,
-        "groups": network.groups,
-        "values": network.values,
-        "consent": network.consent,
+        **network.columns,
         **{_DEFAULT + name: rows for name, rows in network.defaults.items()},
     }
     held = {name: array for name, array in arrays.items() if array is not None}
@@ -243,9 +233,8 @@ def network_from_blob(data: bytes, rows: I64, ids: Sequence[int | str]) -> Netwo
         for prefix in (_PART, _DEFAULT)
     )
     users = UserProfile(**parts) if parts else arrays.get(_NAME)
-    revision = int(settings["revision"])
-    by_user = (arrays.get("costs"), arrays.get("groups"), arrays["born"])
-    return Network(revision, graph, users, *by_user, defaults, arrays.get("values"), arrays.get("consent"))
+    columns = {name: arrays.get(name) for name in BY_USER}
+    return Network(int(settings["revision"]), graph, users, arrays["born"], defaults, **columns)
 
 
 def grown_network(
@@ -253,18 +242,16 @@ def grown_network(
     fresh: NDArray[Any],
     features: ArrayLike | None,
     edges: tuple[Any, Any],
-    costs: ArrayLike | None,
-    groups: ArrayLike | None,
-    values: ArrayLike | None,
-    consent: ArrayLike | None,
+    columns: Mapping[str, ArrayLike | None],
     born: int,
 ) -> Network:
     """The network with new users (possibly none) of the ids ``fresh``, and new edges between any users."""
     _check_fresh(network, fresh)
-    n, m = network.graph.n_nodes + fresh.size, fresh.size
+    m = fresh.size
+    n = network.graph.n_nodes + m
     everyone = np.concatenate([network.graph.ids, fresh]) if m else network.graph.ids
-    held = Graph(n, network.graph.sources, network.graph.targets, everyone)
-    s, t = (held.rows(ids) for ids in edges)
+    known = Graph(n, network.graph.sources, network.graph.targets, everyone)
+    s, t = (known.rows(ids) for ids in edges)
     if s.size != t.size:
         raise ShapeError(f"sources and targets must be of one length; got {s.size} and {t.size}.")
     loops = np.flatnonzero(s == t)
@@ -276,23 +263,18 @@ def grown_network(
     codes = np.concatenate([old, new])
     order = np.argsort(codes, kind="stable")
     codes = codes[order]
+    came = user_columns(columns, m)
+    if network.consent is not None:
+        # Of whom nothing is known, there is no consent.
+        came.setdefault("consent", np.zeros(m, dtype=np.bool_))
     return Network(
         network.revision + 1,
         Graph(n, (codes // n).astype(np.int32), (codes % n).astype(np.int32), everyone),
         _grown_users(network.users, _as_users(features, m), m),
-        _joined("costs", network.costs, _numbers("costs", costs, m), m),
-        _joined("groups", network.groups, _groups(groups, m), m),
         np.concatenate([network.born, np.full(new.size, born, dtype=np.int64)])[order],
         network.defaults,
-        _joined("values", network.values, _numbers("values", values, m), m),
-        _grown_consent(network.consent, _consent(consent, m), m),
+        **{name: _joined(name, held, came.get(name), m) for name, held in network.columns.items()},
     )
-
-
-def _grown_consent(old: NDArray[np.bool_] | None, new: NDArray[np.bool_] | None, m: int) -> NDArray[np.bool_] | None:
-    """The consent of all users; of whom nothing is known, there is none."""
-    silent = np.zeros(m, dtype=np.bool_) if old is not None and new is None else new
-    return _joined("consent", old, silent, m)
 
 
 def _check_fresh(network: Network, fresh: NDArray[Any]) -> None:
@@ -370,17 +352,16 @@ def drop_user(network: Network, row: int) -> Network:
     if not keep.any():
         advice = "Delete the campaign instead, with ", call("delete_campaign"), "."
         raise InputError("this is the last user of the campaign.", advice=advice)
-    graph, users, costs, groups = network.graph, network.users, network.costs, network.groups
-    edges, shift = keep[graph.sources] & keep[graph.targets], (np.cumsum(keep) - 1).astype(np.int32)
+    graph = network.graph
+    users = network.users
+    edges = keep[graph.sources] & keep[graph.targets]
+    shift = (np.cumsum(keep) - 1).astype(np.int32)
     return replace(
         network,
         revision=network.revision + 1,
         graph=Graph(int(keep.sum()), shift[graph.sources[edges]], shift[graph.targets[edges]], graph.ids[keep]),
         users=users.select(keep) if isinstance(users, UserProfile) else None if users is None else users[keep],
-        costs=None if costs is None else costs[keep],
-        groups=None if groups is None else groups[keep],
-        consent=None if network.consent is None else network.consent[keep],
         born=network.born[edges],
         defaults={name: without_row(rows, row) for name, rows in network.defaults.items()},
-        values=None if network.values is None else network.values[keep],
+        **{name: None if column is None else column[keep] for name, column in network.columns.items()},
     )

@@ -24,6 +24,7 @@ from tensorucb.campaign._round import Fatigue, Round
 from tensorucb.campaign._tables import ids_of, places_of
 from tensorucb.campaign._told import responded
 from tensorucb.checks import check_flag, refusal
+from tensorucb.errors import FileFormatError
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import duration, duration_text
@@ -106,14 +107,6 @@ class OptReport:
         them yet, do not.
     still_out
         After an opt-in: how many are still opted out for all campaigns of the store, which ``everywhere`` undoes.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
-    >>> campaign.opt_out(["ann", "zoe"])
-    OptReport(users=1, unknown=1, changed=2, in_open_rounds=0, still_out=0)
     """
 
     users: int
@@ -130,13 +123,10 @@ def opt(handle: Handle, users: ArrayLike, everywhere: bool, answer: Literal["no"
     now = handle.clock()
     number = EVERYWHERE if check_flag("everywhere", everywhere) else handle.record.campaign
     with handle.change(now) as view:
-        session, ids = view.session, view.network.graph.ids
+        session = view.session
         campaigns = session.campaigns()
         affected = campaigns if everywhere else [handle.record]
         key = _key_of(session, number)
-        if key is None:
-            key = secrets.token_bytes(32)
-            _put_key(session, number, key)
         people = dict.fromkeys(_hashes(names, key).tolist())
         held = {record.person: record.answer for record in session.preferences(number)}
         # A yes is kept only where it says more than that nobody said no.
@@ -149,7 +139,7 @@ def opt(handle: Handle, users: ArrayLike, everywhere: bool, answer: Literal["no"
             payload = {"people": len(changed), "everywhere": everywhere}
             for record in affected:
                 session.append_event(record.campaign, OPT_EVENTS[answer], None, payload, now)
-        rows = places_of(ids, names)
+        rows = places_of(view.network.graph.ids, names)
         rows = rows[rows >= 0]
         still_out = 0 if answer == "no" or everywhere else _out_everywhere(session, names)
         addressed = _contacted(record for record in view.ledger.rounds.values() if record.status == "open")
@@ -171,10 +161,8 @@ def _undo_in_campaigns(
     undone: set[int] = set()
     everywhere = _hashes(names, store_key).tolist()
     for record in campaigns:
-        key = _key_of(session, record.campaign)
-        if key is None:
-            continue
-        there = dict(zip(_hashes(names, key).tolist(), everywhere, strict=True))
+        own = _hashes(names, _key_of(session, record.campaign)).tolist()
+        there = dict(zip(own, everywhere, strict=True))
         out = [each.person for each in session.preferences(record.campaign) if each.answer == "no"]
         gone = [person for person in out if person in there]
         session.delete_preferences(record.campaign, gone)
@@ -185,15 +173,12 @@ def _undo_in_campaigns(
 def _out_everywhere(session: Session, names: list[str]) -> int:
     """How many of these people are opted out for all campaigns."""
     out = [each.person for each in session.preferences(EVERYWHERE) if each.answer == "no"]
-    return int(np.isin(_hashes(names, _store_key(session)), out).sum()) if out else 0
+    return int(np.isin(_hashes(names, _key_of(session, EVERYWHERE)), out).sum()) if out else 0
 
 
 def drop_yes(view: View, user: int | str) -> None:
     """Somebody is forgotten: their yes goes with them. A no stays, as a hash, so that it holds if they come back."""
-    key = _key_of(view.session, view.number)
-    if key is None:
-        return
-    [person] = _hashes([user], key).tolist()
+    [person] = _hashes([user], _key_of(view.session, view.number)).tolist()
     yes = [each.person for each in view.session.preferences(view.number) if each.answer == "yes"]
     view.session.delete_preferences(view.number, [person] if person in yes else [])
 
@@ -214,10 +199,9 @@ def _read_said(view: View, network: Network) -> Said:
     unknown = 0
     for number in (view.number, EVERYWHERE):
         records = view.session.preferences(number)
-        key = _key_of(view.session, number)
-        if not records or key is None:
+        if not records:
             continue
-        hashes = _hashes(network.graph.ids.tolist(), key)
+        hashes = _hashes(network.graph.ids.tolist(), _key_of(view.session, number))
         no, yes = (np.array([r.person for r in records if r.answer == word], dtype=np.int64) for word in ("no", "yes"))
         out |= np.isin(hashes, no)
         codes[np.isin(hashes, yes)] = 0
@@ -238,29 +222,22 @@ def opted_out(handle: Handle, view: View) -> list[int | str]:
     return view.network.ids(np.flatnonzero(said(handle, view).codes == OPTED_OUT))
 
 
-class CopiedPreferences:
-    """What people said to a campaign, on its way to a copy of it.
+def copied_preferences(
+    session: Session, number: int, ids: Sequence[int | str], *, other_store: bool
+) -> list[Preference]:
+    """What people said to a campaign, for a copy of it, which has the same key.
 
     In another store the copy also keeps what its users said here about all campaigns, since the list stays behind.
     """
-
-    def __init__(self, session: Session, number: int, ids: Sequence[int | str], *, other_store: bool) -> None:
-        self._key = _key_of(session, number)
-        self._records = {record.person: record for record in session.preferences(number)}
-        everywhere = {record.person: record for record in session.preferences(EVERYWHERE) if record.answer == "no"}
-        if not other_store or not everywhere:
-            return
-        self._key = self._key or secrets.token_bytes(32)
-        there = _hashes(ids, _store_key(session)).tolist()
-        for person, own in zip(there, _hashes(ids, self._key).tolist(), strict=True):
-            if person in everywhere:
-                self._records[own] = Preference(own, "no", everywhere[person].since)
-
-    def put(self, session: Session, number: int) -> None:
-        """Write them down for the copy."""
-        if self._key is not None:
-            _put_key(session, number, self._key)
-            session.put_preferences(number, list(self._records.values()))
+    records = {record.person: record for record in session.preferences(number)}
+    everywhere = {record.person: record for record in session.preferences(EVERYWHERE) if record.answer == "no"}
+    if other_store and everywhere:
+        own = _hashes(ids, _key_of(session, number)).tolist()
+        there = _hashes(ids, _key_of(session, EVERYWHERE)).tolist()
+        for person, known_as in zip(own, there, strict=True):
+            if known_as in everywhere:
+                records[person] = Preference(person, "no", everywhere[known_as].since)
+    return list(records.values())
 
 
 def _hashes(ids: Iterable[int | str], key: bytes) -> I64:
@@ -269,20 +246,19 @@ def _hashes(ids: Iterable[int | str], key: bytes) -> I64:
     return np.array([int.from_bytes(digest, "big") >> 1 for digest in digests], dtype=np.int64)
 
 
-def _key_of(session: Session, number: int) -> bytes | None:
-    """The key of a list's hashes; a campaign without opt-outs has none yet."""
+def put_key(session: Session, number: int) -> None:
+    """Give a new campaign the key of its list of opt-outs."""
+    session.put_blob(number, _KEY, seal(_KEY, {"key": secrets.token_hex(32)}, {}))
+
+
+def _key_of(session: Session, number: int) -> bytes:
+    """The key of a list's hashes."""
     if number == EVERYWHERE:
-        return _store_key(session)
+        return hashlib.blake2b(session.secret(), person=b"opt-outs").digest()
     data = session.blob(number, _KEY)
-    return None if data is None else bytes.fromhex(unseal(data, _KEY, "the key of the opt-outs")[0]["key"])
-
-
-def _store_key(session: Session) -> bytes:
-    return hashlib.blake2b(session.secret(), person=b"opt-outs").digest()
-
-
-def _put_key(session: Session, number: int, key: bytes) -> None:
-    session.put_blob(number, _KEY, seal(_KEY, {"key": key.hex()}, {}))
+    if data is None:
+        raise FileFormatError("the campaign has lost the key of its opt-outs. Use a backup.")
+    return bytes.fromhex(unseal(data, _KEY, "the key of the opt-outs")[0]["key"])
 
 
 # -- how often they were contacted --
@@ -325,11 +301,10 @@ def _contacts(handle: Handle, view: View, members: Sequence[CampaignRecord], sin
     rows, times = [np.empty(0, dtype=np.int64)], [np.empty(0)]
     for member in members:
         own = member.campaign == view.number
-        if own:
-            rounds = [record for record in view.ledger.rounds.values() if record.opened > since]
-        else:
-            rounds = [Round.from_row(row) for row in view.session.rounds_since(member.campaign, since)]
-        for record in filter(_counts, rounds):
+        rounds: Iterable[Round] = view.ledger.rounds.values()
+        if not own:
+            rounds = map(Round.from_row, view.session.rounds_since(member.campaign, since))
+        for record in _contacting(rounds, since):
             users = record.contacted if own else _rows_here(handle, view, member.campaign, record.contacted)
             rows.append(users)
             times.append(np.full(users.size, record.opened))
@@ -345,9 +320,9 @@ def _rows_here(handle: Handle, view: View, campaign: int, rows: I64) -> I64:
     return here[here >= 0]
 
 
-def _counts(record: Round) -> bool:
-    """Whether a round contacted its users."""
-    return record.status != "cancelled" and record.kind != "history"
+def _contacting(rounds: Iterable[Round], since: float) -> list[Round]:
+    """Those of some rounds that contacted their users after a moment."""
+    return [r for r in rounds if r.opened > since and r.status != "cancelled" and r.kind != "history"]
 
 
 def _contacted(records: Iterable[Round]) -> I64:
@@ -358,9 +333,8 @@ def _contacted(records: Iterable[Round]) -> I64:
 def last_contacts(ledger: Ledger, n_users: int, since: float) -> F64:
     """When each user was contacted last after a moment; minus infinity for the others."""
     last = np.full(n_users, _NEVER)
-    for record in ledger.rounds.values():
-        if _counts(record) and record.opened > since:
-            last[record.contacted] = np.maximum(last[record.contacted], record.opened)
+    for record in _contacting(ledger.rounds.values(), since):
+        last[record.contacted] = np.maximum(last[record.contacted], record.opened)
     return last
 
 
@@ -370,10 +344,9 @@ def last_contacts(ledger: Ledger, n_users: int, since: float) -> F64:
 def resting_until(graph: Graph, ledger: Ledger, now: float, rest: float) -> F64:
     """Until when each user's audience rests: more than half of the followers were addressed less than ``rest`` ago."""
     addressed = np.full(graph.n_nodes, _NEVER)
-    for record in ledger.rounds.values():
-        if _counts(record) and record.opened > now - rest:
-            followers = _followers(graph, record.contacted)
-            addressed[followers] = np.maximum(addressed[followers], record.opened)
+    for record in _contacting(ledger.rounds.values(), now - rest):
+        followers = _followers(graph, record.contacted)
+        addressed[followers] = np.maximum(addressed[followers], record.opened)
     edges = np.lexsort((-addressed[graph.targets], graph.sources))
     until = np.full(graph.n_nodes, _NEVER)
     some = np.flatnonzero(graph.out_degree)
@@ -451,8 +424,9 @@ def _log_ratio(counts: F64) -> float:
 
 def _lately(ledger: Ledger, now: float) -> list[Round]:
     """The rounds of the last months that contacted somebody, oldest first."""
-    rounds = [record for record in ledger.rounds.values() if _counts(record) and record.opened > now - _REMEMBERED]
-    return sorted(rounds, key=lambda record: (record.opened, record.number))
+    return sorted(
+        _contacting(ledger.rounds.values(), now - _REMEMBERED), key=lambda record: (record.opened, record.number)
+    )
 
 
 def fatigue_of(

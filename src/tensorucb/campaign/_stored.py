@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tensorucb.campaign._handle import ERASING, find_campaign
 from tensorucb.campaign._ledger import LEARNED, RELEARNED
 from tensorucb.campaign._model import SNAPSHOTS
-from tensorucb.campaign._people import CopiedPreferences
+from tensorucb.campaign._people import copied_preferences
 from tensorucb.campaign._webhook import WEBHOOK
 from tensorucb.checks import (
     check_path,
@@ -138,7 +138,7 @@ def copy_campaign(
         reasons = {at: old.explanation(record.campaign, at) for at in numbers}
         told = {at: old.edge_responses(record.campaign, at) for at in numbers}
         acted = {at: old.node_events(record.campaign, at) for at in numbers}
-        preferences = CopiedPreferences(old, record.campaign, users[1], other_store=to is not None)
+        preferences = copied_preferences(old, record.campaign, users[1], other_store=to is not None)
         left = () if to is not None else ("contact_group",)
         settings = {name: value for name, value in record.settings.items() if name not in left}
     # Only now, so that no file is made for a campaign that does not exist.
@@ -147,7 +147,7 @@ def copy_campaign(
         new.add_users(number, *users)
         for blob_name, data in blobs.items():
             new.put_blob(number, blob_name, data or b"")
-        preferences.put(new, number)
+        new.put_preferences(number, preferences)
         seqs = {
             event.seq: new.append_event(number, event.kind, event.round, event.payload, event.created)
             for event in events

@@ -7,10 +7,10 @@ reader says what it used and what it left out.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,12 @@ from tensorucb.checks import check_array, check_mapping, check_path, check_text,
 from tensorucb.errors import FileFormatError, InputError, ShapeError, argument
 from tensorucb.features import TableFeatures
 from tensorucb.features._table import as_frame
-from tensorucb.graph._ids import WHOLE, IdIndex
+from tensorucb.graph._ids import IdIndex
 from tensorucb.reports import LENIENT, FileReport, LeftOut, Tolerance
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tensorucb.data import Dataset
 
 NAMES = ("edges", "actions", "products", "users", "strategies")
 """The tables of a campaign."""
@@ -40,21 +39,22 @@ _FRAMES = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A table of products, users or strategies: ids, the columns that describe them, and those with a meaning."""
+    """A table of products, users or strategies: ids, the columns that describe them, and by meaning the others."""
 
     ids: list[int | str]
     table: pl.DataFrame
     report: FileReport
-    cost: pl.Series | None = None
-    group: pl.Series | None = None
-    value: pl.Series | None = None
-    consent: pl.Series | None = None
-    name: pl.Series | None = None
+    meant: Mapping[str, pl.Series]
+
+    @property
+    def file(self) -> str:
+        """The file's name, or the table's."""
+        return self.report.file
 
     @property
     def names(self) -> dict[int | str, str]:
         """Names by id, of those that have one."""
-        texts = [] if self.name is None else texts_of(self.name.to_list())
+        texts = texts_of(self.meant["name"].to_list()) if "name" in self.meant else []
         return {entry: text for entry, text in zip(self.ids, texts, strict=False) if text is not None}
 
     @property
@@ -62,82 +62,77 @@ class Rows:
         """What was read, what was left out and how the rest was read, a line each."""
         return str(self.report).split("\n")
 
-
-def given_tables(data: Any, named: Mapping[str, Any], queries: Mapping[str, str] | None) -> tuple[Any, dict[str, Any]]:
-    """The directory, if there is one, and the tables by name; those of a mapping or a database beside the others."""
-    from tensorucb.campaign._databases import is_database, read_database
-
-    if isinstance(data, Mapping):
-        held = check_mapping("data", data, "a mapping of tables")
-        strange = [name for name in held if name not in NAMES]
-        if strange:
-            raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(NAMES)}.", argument="data")
-    elif is_database(data):
-        wanted = [name for name in NAMES if named[name] is None]
-        held = read_database(data, wanted, queries)
-    elif queries is not None:
-        raise InputError("are for a database, and ", argument("data"), " names none.", argument="queries")
-    else:
-        return data, dict(named)
-    return None, {name: held.get(name) if table is None else table for name, table in named.items()}
-
-
-class Tables:
-    """The tables of a campaign by name, and the names of their columns.
-
-    ``directory`` is looked through for those that are not ``given``; ``columns`` are names by table and meaning.
-    """
-
-    def __init__(
-        self, directory: Any, given: Mapping[str, Any], columns: Any, id_type: str, zone: str, tolerance: Tolerance
-    ) -> None:
-        from tensorucb.data._plain import ACTIONS, EDGES, files_of, plain_file
-
-        self._folder = None if directory is None else check_path("data", directory)
-        if self._folder is not None and not self._folder.is_dir():
-            raise InputError(
-                f"must be a directory with an edge list; {shown_path(self._folder)} is none.", argument="data"
-            )
-        self._present = {} if self._folder is None else files_of(self._folder)
-        self.columns = check_columns(columns)
-        self._id_type = id_type
-        self._zone = zone
-        self._tolerance = tolerance
-        stems = {"edges": EDGES, "actions": ACTIONS}
-        self._tables = {
-            name: plain_file(self._present, *stems.get(name, (name,))) if table is None else table
-            for name, table in given.items()
+    def by_user(self) -> dict[str, NDArray[Any]]:
+        """Costs, groups, values and consent of users, as far as the table has them."""
+        readers = {
+            "costs": ("cost", numbers_of),
+            "groups": ("group", _groups),
+            "values": ("value", numbers_of),
+            "consent": ("consent", consent_of),
+        }
+        return {
+            name: read(self.file, self.meant[meaning])
+            for name, (meaning, read) in readers.items()
+            if meaning in self.meant
         }
 
-    def dataset(self) -> Dataset:
-        """The network and the log of actions."""
-        from tensorucb.data._plain import META, read_plain
-
-        edges, actions = self._tables["edges"], self._tables["actions"]
-        if edges is None:
-            looked = "" if self._folder is None else f" in {shown_path(self._folder)}"
-            raise InputError(
-                "a campaign needs an edge list: a file edges.csv (or followers.csv; also .tsv, .ndjson, .parquet) with "
-                f"the columns source and target{looked}, or ",
-                argument("edges"),
-                ".",
-            )
-        reading: Any = {"id_type": self._id_type, "zone": self._zone, "tolerance": self._tolerance}
-        options: Any = {"columns": self.columns, **reading}
-        return read_plain(edges, actions, self._present.get(META), "data", **options)
-
-    def rows(self, name: str, *, text_ids: bool = True) -> Rows | None:
-        """A table of products, users or strategies; None if there is none."""
-        table = self._tables[name]
-        if table is None:
+    def by_id(self, meaning: str) -> dict[int | str, float] | None:
+        """A column of costs or values by id; None if it is not there."""
+        if meaning not in self.meant:
             return None
-        columns = self.columns.get(name)
-        return read_rows(table, name, columns=columns, text_ids=text_ids, tolerance=self._tolerance)
+        return dict(zip(self.ids, numbers_of(self.file, self.meant[meaning]).tolist(), strict=True))
 
-    def title(self, name: str) -> str:
-        """The file's name, or the table's."""
-        table = self._tables[name]
-        return os.path.basename(table) if isinstance(table, str | os.PathLike) else name
+
+def campaign_tables(
+    data: Any, named: Mapping[str, Any], queries: Mapping[str, str] | None
+) -> tuple[dict[str, Any], Path | None]:
+    """The tables of a campaign by name: those that are ``named``, and the others of ``data``.
+
+    ``data`` is a directory, a mapping of tables, the address of a database, or None. The path is that of the file in
+    which a data set in a directory says what it is.
+    """
+    from tensorucb.campaign._databases import is_database, read_database
+
+    wanted = [name for name in NAMES if named[name] is None]
+    held: dict[str, Any] = {}
+    about = None
+    if queries is not None and not is_database(data):
+        raise InputError("are for a database, and ", argument("data"), " names none.", argument="queries")
+    if isinstance(data, Mapping):
+        held = check_mapping("data", data, "a mapping of tables")
+        _check_tables("data", held)
+    elif is_database(data):
+        held = read_database(data, wanted, queries)
+    elif data is not None:
+        held, about = _files_of_tables(data, wanted)
+    tables = {name: held.get(name) if table is None else table for name, table in named.items()}
+    if tables["edges"] is None:
+        looked = "" if isinstance(data, Mapping) or is_database(data) or data is None else f" in {shown_path(data)}"
+        raise InputError(
+            "a campaign needs an edge list: a file edges.csv (or followers.csv; also .tsv, .ndjson, .parquet) with "
+            f"the columns source and target{looked}, or ",
+            argument("edges"),
+            ".",
+        )
+    return tables, about
+
+
+def _files_of_tables(directory: Any, wanted: Sequence[str]) -> tuple[dict[str, Any], Path | None]:
+    from tensorucb.data._plain import ACTIONS, EDGES, META, files_of, plain_file
+
+    folder = check_path("data", directory)
+    if not folder.is_dir():
+        raise InputError(f"must be a directory with an edge list; {shown_path(folder)} is none.", argument="data")
+    present = files_of(folder)
+    stems = {"edges": EDGES, "actions": ACTIONS}
+    return {name: plain_file(present, *stems.get(name, (name,))) for name in wanted}, present.get(META)
+
+
+def _check_tables(argument_name: str, tables: Iterable[str]) -> None:
+    """Refuse an argument that names a table which campaigns do not have."""
+    strange = [table for table in tables if table not in NAMES]
+    if strange:
+        raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(NAMES)}.", argument=argument_name)
 
 
 def check_columns(columns: Any) -> dict[str, dict[str, str]]:
@@ -145,9 +140,7 @@ def check_columns(columns: Any) -> dict[str, dict[str, str]]:
     from tensorucb.tables import TABLES, check_names
 
     given = {} if columns is None else check_mapping("columns", columns, "a mapping of tables")
-    strange = [table for table in given if table not in NAMES]
-    if strange:
-        raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(NAMES)}.", argument="columns")
+    _check_tables("columns", given)
     return {
         table: check_names(f"columns[{table!r}]", names, [field.name for field in TABLES[table]])
         for table, names in given.items()
@@ -168,23 +161,19 @@ def read_rows(
     *,
     columns: Mapping[str, str] | None = None,
     usually: Mapping[str, str] | None = None,
-    text_ids: bool = True,
     tolerance: Tolerance = LENIENT,
 ) -> Rows:
     """The rows of a table of products, users or strategies.
 
     ``columns`` and ``usually`` are names by meaning, as `tensorucb.tables.read` takes them. Ids of a text file are
-    numbers if all of them are written as numbers: 007 is not how 7 is written. Without ``text_ids``
-    they are numbers wherever they can be.
+    numbers if all of them are written as numbers: 007 is not how 7 is written.
     """
     import polars as pl
 
-    from tensorucb.tables import TABLES, is_text, read
+    from tensorucb.tables import TABLES, read
 
     key, *others = TABLES[table]
-    text = isinstance(source, str | os.PathLike) and is_text(source)
-    fields = [key._replace(kind="text" if text and text_ids else "id"), *others]
-    found = read(table, source, fields, columns=columns, usually=usually, part_of=table, others=True)
+    found = read(table, source, TABLES[table], columns=columns, usually=usually, part_of=table, others=True)
     frame = found.frame
     first = frame[key.name].is_first_distinct()
     twice = frame.filter(~first)
@@ -195,21 +184,16 @@ def read_rows(
     report.check(tolerance)
     frame = frame.filter(first)
     ids = frame[key.name].to_list()
-    if text and text_ids and all(re.fullmatch(WHOLE, value) for value in ids):
-        ids = [int(value) for value in ids]
     described = found.others.filter(first) if found.others.width else found.others
-    cost, group, value, consent, title = (
-        frame[name].alias(found.names[name]) if name in found.names else None
-        for name in ("cost", "group", "value", "consent", "name")
-    )
-    if table == "products" and title is not None:
+    meant = {field.name: frame[field.name].alias(found.names[field.name]) for field in others if field.name in frame}
+    if table == "products" and "name" in meant:
         # What a product is called says what it is; what a person is called does not.
-        known = {column.name: column for column in (*described.get_columns(), title)}
+        known = {column.name: column for column in (*described.get_columns(), meant["name"])}
         described = pl.DataFrame([known[name] for name in found.columns if name in known])
-    return Rows(ids, described, report, cost, group, value, consent, title)
+    return Rows(ids, described, report, meant)
 
 
-def costs_of(file: str, column: pl.Series) -> F64:
+def numbers_of(file: str, column: pl.Series) -> F64:
     """A column of costs or of values; an empty cell counts as much as the average one."""
     numbers = column.to_numpy().astype(np.float64)
     there = np.isfinite(numbers)
@@ -217,19 +201,21 @@ def costs_of(file: str, column: pl.Series) -> F64:
     return check_array(f"{file}: column {column.name}", filled, (len(column),), low=0.0)
 
 
-def groups_of(column: pl.Series) -> NDArray[Any]:
+def _groups(file: str, column: pl.Series) -> NDArray[Any]:
     """A column of groups: whole numbers, or text; an empty cell is a group of its own, without a name."""
     if column.dtype.is_integer() and not column.null_count():
         return column.to_numpy()
     return np.array(["none" if label is None else str(label) for label in column.to_list()])
 
 
-def features_of_strategies(rows: Rows, file: str) -> tuple[F64, list[str]]:
+def features_of_strategies(rows: Rows) -> tuple[F64, list[str]]:
     """Features of strategies and the columns they come from; without columns of numbers each is a kind of its own."""
     numeric = [name for name in rows.table.columns if rows.table[name].dtype.is_numeric()]
     features = rows.table.select(numeric).to_numpy().astype(np.float64) if numeric else np.eye(len(rows.ids))
     if not np.isfinite(features).all():
-        raise FileFormatError(f"{file} has empty cells among its numbers. Fill them: they are a strategy's features.")
+        raise FileFormatError(
+            f"{rows.file} has empty cells among its numbers. Fill them: they are a strategy's features."
+        )
     return features, numeric
 
 
@@ -238,24 +224,29 @@ def consent_of(file: str, column: pl.Series) -> NDArray[np.bool_]:
     return as_consent(f"{file}: column {column.name}", column.to_list())
 
 
-def consent_column(settings: Mapping[str, Any]) -> str | None:
-    """The column of a campaign's table of users that is consent; None if there is none."""
-    name: str | None = settings.get("columns", {}).get("users", {}).get("consent", "consent")
-    return name if settings.get("consent") else None
+def columns_named(settings: Mapping[str, Any], table: str) -> dict[str, str]:
+    """Names of columns by meaning with which a campaign was created, of those that are called otherwise."""
+    names: dict[str, str] = settings.get("columns", {}).get(table, {})
+    return names
 
 
-def name_column(settings: Mapping[str, Any], table: str) -> str:
-    """The column of a campaign's table of products or users that says what they are called."""
-    return str(settings.get("columns", {}).get(table, {}).get("name", "name"))
+class UserTable(NamedTuple):
+    """A table of users in the order of their ids: what describes them (None if nothing), names, and consent."""
+
+    described: pl.DataFrame | None = None
+    names: pl.Series | None = None
+    consent: pl.Series | None = None
 
 
-def without_column(table: Any, name: str, ids: NDArray[Any]) -> tuple[Any, pl.Series | None]:
-    """A table of users without one of its columns, and that column in the order of ``ids``; None if it is not there."""
-    frame = as_frame("the table of users", with_index(table, "user"))
-    if name not in frame.columns:
-        return table, None
-    whose = [column for column in ("user", "id") if column in frame.columns]
-    return frame.drop(name), in_order("user", frame.select([*whose, name]), ids)[name]
+def user_table(
+    table: Any, ids: NDArray[Any], columns: Mapping[str, str], features: TableFeatures | None = None
+) -> UserTable:
+    """The table of users that a caller hands over; ``columns`` are names by meaning, of those called otherwise."""
+    frame = in_order("user", table, ids, features)
+    special = {meaning: columns.get(meaning, meaning) for meaning in ("name", "consent")}
+    names, consent = (frame.get_column(name, default=None) for name in special.values())
+    described = frame.drop(special.values(), strict=False)
+    return UserTable(described if described.width else None, names, consent)
 
 
 def places_of(known: NDArray[Any], ids: Sequence[Any] | pl.Series) -> I64:

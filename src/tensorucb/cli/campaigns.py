@@ -50,9 +50,9 @@ def add_products(
 ) -> None:
     """Add products to the catalogue, described by the columns of a file; known ones stay as they are."""
     with campaign_at(storage, name, "add-products") as campaign:
-        from tensorucb.campaign._additions import products_from
+        from tensorucb.campaign._grow import entries_from
 
-        added = products_from(campaign, products)
+        added = entries_from(campaign, "product", products)
     _print_added(added, "product", added["products"], json)
 
 
@@ -66,9 +66,9 @@ def add_strategies(
 ) -> None:
     """Add strategies (channels, offers, discounts) to the catalogue; known ones stay as they are."""
     with campaign_at(storage, name, "add-strategies") as campaign:
-        from tensorucb.campaign._additions import strategies_from
+        from tensorucb.campaign._grow import entries_from
 
-        added = strategies_from(campaign, strategies)
+        added = entries_from(campaign, "strategy", strategies)
     _print_added(added, "strategy", added["strategies"], json)
 
 
@@ -162,7 +162,7 @@ def add_users(
 ) -> None:
     """Add users, described by the columns of a file, and edges between any users; known ones stay as they are."""
     with campaign_at(storage, name, "add-users") as campaign:
-        from tensorucb.campaign._additions import users_from
+        from tensorucb.campaign._grow import users_from
 
         added = users_from(campaign, users, edges)
     if json:

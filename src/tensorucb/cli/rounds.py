@@ -183,7 +183,7 @@ def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
     """What a file says of every user, in the order of the network."""
     if file is None:
         return None
-    from tensorucb.campaign._additions import column_from
+    from tensorucb.campaign._grow import column_from
 
     return column_from(campaign, file, meaning)
 

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, TypeAdapter
 
 from tensorucb.campaign import Campaign, Follower, HistoryReport
-from tensorucb.campaign._additions import products_from, users_from
 from tensorucb.campaign._catalogue import by_text
+from tensorucb.campaign._grow import entries_from, users_from
 from tensorucb.service._bodies import CatalogueBody, CostsBody, UsersBody, checked
 from tensorucb.service._documents import Closed, Entry, Grown, GrownNetwork, UserDocument
 from tensorucb.service._learned import expected_of, offered
@@ -93,7 +93,7 @@ async def add_products(at: ForOperator, request: Request) -> Any:
     async with received_file(request) as path:
 
         def call(campaign: Campaign) -> dict[str, Any]:
-            added = products_from(campaign, path)
+            added = entries_from(campaign, "product", path)
             return {"total": added.pop("products"), **added}
 
         return await at.tell(call)
