@@ -64,13 +64,12 @@ def content(session):
     found = []
     for record in session.campaigns():
         number = record.campaign
-        keys, ids = session.users(number)
         rounds = session.rounds(number)
         found.append(
             (
                 record,
                 [(name, session.blob(number, name)) for name in session.blobs(number)],
-                list(zip(keys.tolist(), ids, strict=True)),
+                session.users(number),
                 session.events(number),
                 rounds,
                 [edge_rows(session.edge_responses(number, at.number)) for at in rounds],
@@ -94,7 +93,7 @@ def fill(session, name="spring"):
     number = session.insert_campaign(name, {"policy": "tensor_ucb", "seed": 7}, 1.25).campaign
     session.put_blob(number, "graph", bytes(range(256)))
     session.put_blob(number, "snapshot/3", b"")
-    session.add_users(number, np.arange(4), [7, "7", "Zoë ✓", -(2**63)])
+    session.add_users(number, [7, "7", "Zoë ✓", -(2**63)])
     seq = session.append_event(number, "ask", 1, {"k": 2, "seeds": [7, "7"]}, 10.5)
     session.put_round(number, replace(ROUND, request_id="ask-1", deadline=99.5))
     session.put_explanation(number, 1, b"why")

@@ -93,7 +93,7 @@ class View:
                     f"campaign {self._handle.record.name!r} has lost its network. "
                     f"Use a backup of {self._handle.store.masked_url}."
                 )
-            network = self._handle.network = network_from_blob(data, *self.session.users(self.number))
+            network = self._handle.network = network_from_blob(data, self.session.users(self.number))
         return network
 
     @property
