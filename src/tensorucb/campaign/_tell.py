@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,15 +164,12 @@ def _tell(
         # All that needs no lock is done before others have to wait.
         changed = view.ledger.changed
         belonging = find_rounds(view, batch, tolerance)
-    now = handle.clock()
-    with handle.write(now) as view:
-        if view.ledger.changed != changed:
-            belonging = find_rounds(view, batch, tolerance)
-        stored = [_store(view, record, batch, rows, now) for record, rows in belonging.rounds]
-    for record, report, seq, told, new in stored:
-        if report.accepted == new.numbers.size + new.users.size:  # otherwise older rows have got amounts
-            handle.remember(view, record.number, seq, told.plus(new))
-    reports = {entry.record.id: entry.report for entry in stored}
+
+    def store(view: View, now: float) -> tuple[Belonging, dict[str, TellReport]]:
+        still = belonging if view.ledger.changed == changed else find_rounds(view, batch, tolerance)
+        return still, {record.id: _store(view, record, batch, rows, now) for record, rows in still.rounds}
+
+    used, reports = handle.write_together(store)
     each = list(reports.values())
     total = TellLogReport(
         accepted=sum(report.accepted for report in each),
@@ -180,10 +177,10 @@ def _tell(
         contradictions=tuple(clash for report in each for clash in report.contradictions),
         late=sum(report.late for report in each),
         outside_window=sum(report.outside_window for report in each),
-        unknown=belonging.unknown,
-        left_out=(*belonging.report.left_out, *(entry for report in each for entry in report.left_out)),
+        unknown=used.unknown,
+        left_out=(*used.report.left_out, *(entry for report in each for entry in report.left_out)),
         remarks=batch.remarks,
-        other=belonging.other,
+        other=used.other,
         rounds=reports,
     )
     counts = len(each), total.accepted, total.duplicates
@@ -191,20 +188,7 @@ def _tell(
     return total
 
 
-class _Stored(NamedTuple):
-    """What became of the rows of a round.
-
-    ``seq`` is the event, 0 if nothing is new; ``told`` is what the round was told before, and ``new`` what came.
-    """
-
-    record: Round
-    report: TellReport
-    seq: int
-    told: Told
-    new: Resolved
-
-
-def _store(view: View, record: Round, batch: Batch, found: Resolved, now: float) -> _Stored:
+def _store(view: View, record: Round, batch: Batch, found: Resolved, now: float) -> TellReport:
     """Sort the rows, append those that are new to the round, and log it."""
     session = view.session
     told = view.told(record.number)
@@ -244,8 +228,9 @@ def _store(view: View, record: Round, batch: Batch, found: Resolved, now: float)
     repeated = [row for row in sorting.repeated if row not in sorting.settled]
     again = LeftOut.of_lines("told before", batch.lines[np.array(repeated, dtype=np.int64)])
     left_out = (again,) if again.count else ()
-    report = TellReport(accepted, again.count, tuple(sorting.contradictions), late, outside, left_out=left_out)
-    return _Stored(record, report, seq, told, new)
+    # Where older responses have got an amount, the round is read again.
+    view.remember(record.number, seq, None if filled else told.plus(new))
+    return TellReport(accepted, again.count, tuple(sorting.contradictions), late, outside, left_out=left_out)
 
 
 def _by_event_id(sorting: _Sorting, batch: Part, kind: str, *columns: Iterable[Any]) -> NDArray[np.bool_]:
