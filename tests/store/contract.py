@@ -57,7 +57,7 @@ class StoreContract:
     def test_floats_are_kept_to_the_bit(self, store, campaign):
         values = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.1, math.pi, float(2**53), math.inf]
         with store.write() as session:
-            session.add_edge_responses(campaign, 1, edges(*((0, i, v, v, None) for i, v in enumerate(values))), 1)
+            session.add_responses(campaign, 1, edges(*((0, i, v, v, None) for i, v in enumerate(values))), 1)
         with store.read() as session:
             rows = session.edge_responses(campaign, 1)
         assert rows.outcomes.tobytes() == rows.times.tobytes() == np.array(values).tobytes()
@@ -179,13 +179,13 @@ class StoreContract:
 
     def test_responses_come_back_in_order_however_they_came(self, store, campaign):
         with store.write() as session:
-            session.add_edge_responses(campaign, 1, edges((2, 1, 1, 1, "b"), (1, 9, 0, 2, None)), 1)
-            session.add_edge_responses(campaign, 1, edges((1, 2, 1, 3, "a"), (10, 0, 0, 4, None)), 2)
-            session.add_edge_responses(campaign, 2, edges((1, 2, 0, 5, None)), 3)
-            session.add_node_events(campaign, 1, nodes((5, 2.0, "c"), (5, 2.0, None), (5, 1.0, "ä")), 4)
-            session.add_node_events(campaign, 1, nodes((5, 2.0, "Z"), (4, 9.0, "d")), 5)
-            session.add_edge_responses(campaign, 3, edges(), 6)
-            session.add_node_events(campaign, 3, nodes(), 6)
+            session.add_responses(campaign, 1, edges((2, 1, 1, 1, "b"), (1, 9, 0, 2, None)), 1)
+            session.add_responses(campaign, 1, edges((1, 2, 1, 3, "a"), (10, 0, 0, 4, None)), 2)
+            session.add_responses(campaign, 2, edges((1, 2, 0, 5, None)), 3)
+            session.add_responses(campaign, 1, nodes((5, 2.0, "c"), (5, 2.0, None), (5, 1.0, "ä")), 4)
+            session.add_responses(campaign, 1, nodes((5, 2.0, "Z"), (4, 9.0, "d")), 5)
+            session.add_responses(campaign, 3, edges(), 6)
+            session.add_responses(campaign, 3, nodes(), 6)
         with store.read() as session:
             found = edge_rows(session.edge_responses(campaign, 1))
             assert [(row[0], row[1], row[4]) for row in found] == [
@@ -216,7 +216,7 @@ class StoreContract:
             before = content(session)
         with pytest.raises(InputError), store.write() as session:  # noqa: PT012
             session.append_event(number, "tell", 1, {}, 0.0)
-            session.add_edge_responses(number, 1, again, 3)
+            session.add_responses(number, 1, again, 3)
         with store.read() as session:
             assert content(session) == before
 
@@ -225,14 +225,14 @@ class StoreContract:
             number = fill(session)
         for rows in (nodes((1, 1.0, "e-1")), nodes((1, 1.0, "n-1"))):
             with pytest.raises(InputError, match="already holds"), store.write() as session:
-                session.add_node_events(number, 2, rows, 3)
+                session.add_responses(number, 2, rows, 3)
 
     def test_event_ids_are_known_across_rounds_and_kinds(self, store):
         with store.write() as session:
             number, other = fill(session), fill(session, "other")
             many = [f"m-{i}" for i in range(5000)]
-            session.add_edge_responses(number, 2, edges(*((i, 0, 0, math.nan, name) for i, name in enumerate(many))), 3)
-            session.add_edge_responses(other, 3, edges((1, 1, 1, 1.0, "only-other")), 3)
+            session.add_responses(number, 2, edges(*((i, 0, 0, math.nan, name) for i, name in enumerate(many))), 3)
+            session.add_responses(other, 3, edges((1, 1, 1, 1.0, "only-other")), 3)
         with store.read() as session:
             assert session.known_event_ids(number, ["n-1", "e-1", "absent", "only-other"]) == {
                 "e-1": (1, "edge", 2, 1, 1.0, 11.5),
@@ -253,7 +253,7 @@ class StoreContract:
     def test_an_erased_user_leaves_no_row(self, store):
         with store.write() as session:
             number, other = fill(session), fill(session, "other")
-            session.add_edge_responses(number, 1, edges((3, 2, 1, 0, "gone"), (1, 2, 1, 0, "stays")), 3)
+            session.add_responses(number, 1, edges((3, 2, 1, 0, "gone"), (1, 2, 1, 0, "stays")), 3)
         with store.read() as session:
             kept = content(session)[1]
         with store.write() as session:
@@ -270,9 +270,9 @@ class StoreContract:
     def test_users_behind_an_erased_one_move_up_with_their_responses(self, store):
         with store.write() as session:
             number = fill(session)
-            session.add_edge_responses(number, 2, edges((3, 2, 1, 5.0, "moves"), (1, 3, 1, 0, "goes")), 3)
-            session.add_edge_responses(number, 2, edges((2, 3, 0, 6.0, None)), 9)
-            session.add_node_events(number, 2, nodes((1, 1.0, "gone"), (2, 2.0, None)), 4)
+            session.add_responses(number, 2, edges((3, 2, 1, 5.0, "moves"), (1, 3, 1, 0, "goes")), 3)
+            session.add_responses(number, 2, edges((2, 3, 0, 6.0, None)), 9)
+            session.add_responses(number, 2, nodes((1, 1.0, "gone"), (2, 2.0, None)), 4)
         with store.write() as session:
             assert session.erase_user(number, 1) == 3
         with store.read() as session:
@@ -370,7 +370,7 @@ class StoreContract:
                 lambda: session.append_event(99, "x", None, {}, 0.0),
                 lambda: session.put_blob(99, "x", b""),
                 lambda: session.put_round(99, ROUND),
-                lambda: session.add_edge_responses(99, 1, edges((1, 1, 1, 1, None)), 1),
+                lambda: session.add_responses(99, 1, edges((1, 1, 1, 1, None)), 1),
                 lambda: session.erase_user(99, 1),
                 lambda: session.delete_campaign(99),
             ):
@@ -389,8 +389,8 @@ class StoreContract:
             (lambda s, c: s.add_users(c, [1.5]), "1.5"),
             (lambda s, c: s.add_users(c, [2**63]), "64 bits"),
             (lambda s, c: s.add_users(c, ["a\0"]), "NUL"),
-            (lambda s, c: s.add_edge_responses(c, 1, edges((1, 1, 1, 1, "\0")), 1), "NUL"),
-            (lambda s, c: s.add_edge_responses(c, 1, edges((1, 1, 1, 1, 5)), 1), "event id"),
+            (lambda s, c: s.add_responses(c, 1, edges((1, 1, 1, 1, "\0")), 1), "NUL"),
+            (lambda s, c: s.add_responses(c, 1, edges((1, 1, 1, 1, 5)), 1), "event id"),
         ],
     )
     def test_what_no_database_can_hold_is_refused_alike(self, store, campaign, change, message):
@@ -400,7 +400,7 @@ class StoreContract:
     def test_columns_of_different_lengths_are_refused(self, store, campaign):
         rows = replace(edges((1, 1, 1, 1, None)), event_ids=[None, None])
         with store.write() as session, pytest.raises(ShapeError, match=r"\[1, 2\]"):
-            session.add_edge_responses(campaign, 1, rows, 1)
+            session.add_responses(campaign, 1, rows, 1)
 
     def test_threads_share_a_store(self, store, campaign):
         failures = []
@@ -410,7 +410,7 @@ class StoreContract:
                 for i in range(10):
                     with store.write() as session:
                         seq = session.append_event(campaign, "x", None, {"from": [thread, i]}, 0.0)
-                        session.add_edge_responses(campaign, 1, edges((thread, i, 1, 0, f"{thread}-{i}")), seq)
+                        session.add_responses(campaign, 1, edges((thread, i, 1, 0, f"{thread}-{i}")), seq)
                     with store.read() as view:
                         assert len(view.events(campaign)) >= seq
             except Exception as error:

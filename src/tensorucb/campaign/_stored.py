@@ -151,9 +151,8 @@ def copy_campaign(
             reason = reasons[r.number]
             if reason is not None:
                 new.put_explanation(number, r.number, reason)
-            responses, events_of_users = told[r.number]
-            new.add_edge_responses(number, r.number, responses, revision)
-            new.add_node_events(number, r.number, events_of_users, revision)
+            for responses in told[r.number]:
+                new.add_responses(number, r.number, responses, revision)
 
 
 def delete_campaign(name: str, *, storage: str | os.PathLike[str] | Store = STORAGE) -> None:

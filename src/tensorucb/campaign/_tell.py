@@ -204,12 +204,11 @@ def _store(view: View, record: Round, batch: Batch, found: Resolved, now: float)
     if accepted:
         counts = {"id": record.id, "edges": new.numbers.size, "nodes": new.users.size, "late": late}
         seq = view.append("told", record.number, {**counts, "amounts": priced} if priced else counts, now)
-    if new.numbers.size:
-        columns = new.edges.outcomes, new.edges.times, new.edges.event_ids, new.edges.amounts
-        session.add_edge_responses(view.number, record.number, EdgeResponses(new.sources, new.targets, *columns), seq)
-    if new.users.size:
-        nodes = NodeEvents(new.users, new.nodes.times, new.nodes.event_ids, new.nodes.amounts)
-        session.add_node_events(view.number, record.number, nodes, seq)
+    columns = new.edges.outcomes, new.edges.times, new.edges.event_ids, new.edges.amounts
+    edges = EdgeResponses(new.sources, new.targets, *columns)
+    nodes = NodeEvents(new.users, new.nodes.times, new.nodes.event_ids, new.nodes.amounts)
+    session.add_responses(view.number, record.number, edges, seq)
+    session.add_responses(view.number, record.number, nodes, seq)
     if filled:
         graph = view.network.graph
         ends = {key: (int(graph.sources[key]), int(graph.targets[key])) for key in filled if isinstance(key, int)}

@@ -314,17 +314,11 @@ class Session(CheckedRows):
             for number, seq, kind, data in self._read(tables.response, campaign, first, last)
         ]
 
-    def add_edge_responses(self, campaign: int, round_number: int, rows: EdgeResponses, seq: int) -> None:
+    def add_responses(self, campaign: int, round_number: int, rows: Responses, seq: int) -> None:
         """Insert a batch that an event of the log brought; an event id that is there already is refused."""
-        self._add_batch(campaign, round_number, "edge", rows, seq)
-
-    def add_node_events(self, campaign: int, round_number: int, rows: NodeEvents, seq: int) -> None:
-        """The same of node events."""
-        self._add_batch(campaign, round_number, "node", rows, seq)
-
-    def _add_batch(self, campaign: int, round_number: int, kind: str, rows: Responses, seq: int) -> None:
         self._begin_change(campaign)
         check_columns(rows)
+        kind = "edge" if isinstance(rows, EdgeResponses) else "node"
         if rows.times.size:
             self._add(tables.response, campaign, [(round_number, seq, kind, pack(rows))])
             named = [(name, place) for place, name in enumerate(rows.event_ids) if name is not None]
@@ -360,10 +354,10 @@ class Session(CheckedRows):
         self._put_document(campaign, _IDS, [*ids[:row], *ids[row + 1 :]])
         removed = 0
         for number in sorted({number for number, *_ in self._read(tables.response, campaign)}):
-            for seq, kind, rows in self._taken(campaign, number):
+            for seq, rows in self._taken(campaign, number):
                 kept = without_user(rows, row)
                 removed += rows.times.size - kept.times.size
-                self._add_batch(campaign, number, kind, kept, seq)
+                self.add_responses(campaign, number, kept, seq)
         return removed
 
     def fill_amounts(
@@ -374,16 +368,16 @@ class Session(CheckedRows):
         nodes: Mapping[tuple[int, float], float],
     ) -> None:
         """Add amounts to rows of a round that were told without one, by (source, target) and by (user, time)."""
-        amounts: dict[str, Mapping[Any, float]] = {"edge": edges, "node": nodes}
-        for seq, kind, rows in self._taken(campaign, round_number):
-            self._add_batch(campaign, round_number, kind, with_amounts(rows, amounts[kind]), seq)
+        for seq, rows in self._taken(campaign, round_number):
+            amounts: Mapping[Any, float] = edges if isinstance(rows, EdgeResponses) else nodes
+            self.add_responses(campaign, round_number, with_amounts(rows, amounts), seq)
 
-    def _taken(self, campaign: int, number: int) -> list[tuple[int, str, EdgeResponses | NodeEvents]]:
-        """Event, kind and rows of all batches of a round, which are deleted, to be stored otherwise."""
+    def _taken(self, campaign: int, number: int) -> list[tuple[int, EdgeResponses | NodeEvents]]:
+        """Event and rows of all batches of a round, which are deleted, to be stored otherwise."""
         batches = self._batches(campaign, number, number, event_ids=True)
         for table in (tables.response, tables.event_id):
             self._remove(table, campaign, self._read(table, campaign, number, number))
-        return [(seq, kind, rows) for _, seq, kind, rows in batches]
+        return [(seq, rows) for _, seq, _, rows in batches]
 
     # -- what belongs to the whole store --
 
