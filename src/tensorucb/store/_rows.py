@@ -42,8 +42,12 @@ def _columns(table: sa.Table) -> list[sa.Column[Any]]:
     return [column for column in table.c if column.name != left_out and column is not tables.blob.c.data]
 
 
+_COLUMNS = {table: _columns(table) for table in _WORDS}
+_NAMES = {table: [column.name for column in columns] for table, columns in _COLUMNS.items()}
+
+
 def _select(table: sa.Table) -> sa.Select[Any]:
-    statement = sa.select(*_columns(table)).order_by(*table.primary_key.columns)
+    statement = sa.select(*_COLUMNS[table]).order_by(*table.primary_key.columns)
     if table in tables.OWNED:
         statement = statement.where(table.c.campaign == sa.bindparam("c"))
     if group := table.info["group"]:
@@ -90,14 +94,14 @@ def _field(value: Any) -> str:
 
 def _checksums(table: sa.Table, rows: Iterable[Row]) -> dict[int, tuple[int, int]]:
     """How many rows of each group there are, and the sum of their hashes; a table without groups is group 0."""
-    columns = _columns(table)
+    names = _NAMES[table]
     group = table.info["group"]
-    place = None if group is None else [column.name for column in columns].index(group)
+    place = None if group is None else names.index(group)
     sums: dict[int, tuple[int, int]] = {}
     for row in rows:
         number = 0 if place is None else row[place]
         count, total = sums.get(number, (0, 0))
-        sums[number] = count + 1, (total + _hash(row[: len(columns)])) % _RANGE
+        sums[number] = count + 1, (total + _hash(row[: len(names)])) % _RANGE
     return sums
 
 
@@ -183,8 +187,8 @@ class CheckedRows:
         """Delete rows as they were read."""
         self._begin_change(campaign)
         if rows:
-            names = [column.name for column in _columns(table)]
-            self._run(_DELETES[table], [{"campaign": campaign, **dict(zip(names, row, strict=True))} for row in rows])
+            keys = [{"campaign": campaign, **dict(zip(_NAMES[table], row, strict=True))} for row in rows]
+            self._run(_DELETES[table], keys)
             self._count(table, campaign, rows, sign=-1)
 
     def _put(self, table: sa.Table, campaign: int, row: Row) -> None:
