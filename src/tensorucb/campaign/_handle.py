@@ -341,10 +341,8 @@ class Handle:
         self._jobs.append(job)
         with self._turn:
             if not job.done:
-                jobs = [job]
-                while self._jobs:
-                    other = self._jobs.popleft()
-                    jobs += [] if other is job else [other]
+                waiting = [self._jobs.popleft() for _ in range(len(self._jobs))]
+                jobs = [job, *(other for other in waiting if other is not job)]
                 try:
                     self._do(jobs)
                 except Exception:
