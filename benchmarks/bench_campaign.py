@@ -224,7 +224,7 @@ def _logged(campaign: Campaign, rounds: int) -> None:
             seq = session.append_event(number, "told", at, {"id": identifier, "late": 0}, 0.0)
             times, nobody = np.full(told.height, np.nan), [None] * told.height
             rows = EdgeResponses(*columns, told["outcome"].to_numpy().astype(np.float64), times, nobody, times)
-            session.add_edge_responses(number, at, rows, seq)
+            session.add_responses(number, at, rows, seq)
             seq = session.append_event(number, "closed", at, {"id": identifier}, 0.0)
             entry = {"number": at, "id": identifier, "revision": seq, "context": context, "gains": np.zeros(2)}
             view.put_round(replace(first, **entry, chosen=users, contacted=users))

@@ -57,7 +57,7 @@ def _write(store: SQLStore, campaign: int, number: int, rows: EdgeResponses) -> 
     """As a campaign tells: an event in the log, and its responses."""
     with store.write() as session:
         seq = session.append_event(campaign, "tell", number, {"rows": len(rows.event_ids)}, 0.0)
-        session.add_edge_responses(campaign, number, rows, seq)
+        session.add_responses(campaign, number, rows, seq)
 
 
 def _seconds(function: Callable[[], object]) -> float:

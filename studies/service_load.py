@@ -210,8 +210,7 @@ def lost(storage: str, done: Acknowledged) -> list[str]:
         graph = campaign.graph
         with campaign.store.read() as session:
             number = session.campaign(NAME).campaign  # type: ignore[union-attr]
-            keys, ids = session.users(number)
-            name = dict(zip(np.asarray(keys).tolist(), ids, strict=True))
+            name = session.users(number)
             for record in session.rounds(number):
                 told = session.edge_responses(number, record.number)
                 pairs = Counter(

@@ -178,17 +178,21 @@ def read(
     wanted = [field for field in fields if field.name in names]
     for piece in came.pieces(None if others else list(names.values())):
         n_rows += piece.height
-        parsed = parse(piece, [(field, names[field.name]) for field in wanted], how)
-        bad = parsed[FAULT].is_not_null()
-        faults.append(parsed.filter(bad).select(FAULT, LINE, VALUE))
-        kept.append(parsed.filter(~bad).drop(FAULT, VALUE))
+        parsed, fault, value = parse(piece, [(field, names[field.name]) for field in wanted], how)
+        if fault.null_count() < piece.height:
+            sound = fault.is_null()
+            faults.append(pl.DataFrame([fault, piece[LINE], value]).filter(~sound))
+            parsed = parsed.filter(sound)
+            piece = piece.filter(sound)
+        kept.append(parsed)
         if others:
-            rest.append(piece.filter(~bad).drop(LINE, FAULT, VALUE, *names.values()))
+            rest.append(piece.drop(LINE, FAULT, VALUE, *names.values()))
     # Relaxed: a column that is whole numbers in one piece and text or floats in another becomes the latter.
-    frame = pl.concat(kept, how="vertical_relaxed").rename({LINE: "line"})
+    frame = kept[0] if len(kept) == 1 else pl.concat(kept, how="vertical_relaxed")
+    by_reason = pl.concat(faults).group_by(FAULT, maintain_order=True) if faults else ()
     left_out = tuple(
         LeftOut.of_lines(str(reason), group[LINE], malformed=True, example=group[VALUE].__getitem__)
-        for (reason,), group in pl.concat(faults).group_by(FAULT, maintain_order=True)
+        for (reason,), group in by_reason
     )
     checked = {names[field.name] for field in wanted if field.kind != "number"}
     ignored = () if others else tuple(column for column in came.columns if column not in checked)
@@ -241,12 +245,17 @@ def _frame_source(name: str, source: Any) -> Source:
         return Source(path.name, header, lambda wanted: _numbered(read_file(path, columns=wanted)))
     frame = as_frame(name, source)
     origin = name if path is None else path.name
-    return Source(origin, frame.columns, lambda wanted: _numbered(frame if wanted is None else frame.select(wanted)))
+    return Source(
+        origin,
+        frame.columns,
+        lambda wanted: _numbered(frame if wanted is None else pl.DataFrame([frame[name] for name in wanted])),
+    )
 
 
 def _numbered(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    lines = pl.int_range(1, frame.height + 1, dtype=pl.Int64, eager=True).alias(LINE)
-    yield frame.with_columns(lines, *(pl.lit(None, dtype=pl.String).alias(name) for name in (FAULT, VALUE)))
+    lines = pl.Series(LINE, np.arange(1, frame.height + 1))
+    nothing = [pl.Series(name, [None], dtype=pl.String).new_from_index(0, frame.height) for name in (FAULT, VALUE)]
+    yield pl.DataFrame([*frame.get_columns(), lines, *nothing])
 
 
 def as_frame(name: str, source: Any) -> pl.DataFrame:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sqlite3
 import threading
 
 import numpy as np
@@ -58,12 +57,9 @@ def test_neither_bytes_nor_model_hold_the_user(tmp_path):
     again.export(tmp_path / "out")
     for file in (tmp_path / "out").iterdir():
         assert victim.encode() not in file.read_bytes(), file
-    with sqlite3.connect(path) as connection:
-        rows = connection.execute("SELECT user_row FROM tensorucb_user ORDER BY user_row").fetchall()
-    connection.close()
-    assert rows == [(row,) for row in range(29)]
     graph = again.graph
     with again.store.read() as session:
+        assert session.users(1) == graph.ids.tolist()
         batches = [session.edge_responses(1, ask.number) for ask in again.rounds()]
     told = [pair for rows in batches for pair in zip(rows.sources.tolist(), rows.targets.tolist(), strict=True)]
     assert len(told) > 5
@@ -272,15 +268,15 @@ def test_postgresql_claims_nothing_of_its_files_and_its_statistics_are_renewed(f
     victim = "person-004"
 
     def quoted():
-        query = "SELECT count(*) FROM pg_stats WHERE schemaname = current_schema() AND tablename = 'tensorucb_user'"
+        query = "SELECT count(*) FROM pg_stats WHERE schemaname = current_schema() AND tablename = 'tensorucb_blob'"
         listed = " AND (most_common_vals::text LIKE %s OR histogram_bounds::text LIKE %s)"
         with psycopg.connect(fresh_postgres_url) as connection:
-            return connection.execute(query + listed, [f"%{victim}%"] * 2).fetchone()[0]
+            return connection.execute(query + listed, [f"%{victim.encode().hex()}%"] * 2).fetchone()[0]
 
     with open_store(fresh_postgres_url, timeout=1.0) as store:
         campaign = used(store, victim)
         with psycopg.connect(fresh_postgres_url, autocommit=True) as connection:
-            connection.execute("ANALYZE tensorucb_user")
+            connection.execute("ANALYZE tensorucb_blob")
         assert quoted()
         # A session that reads the tables keeps them from being rewritten; it must not be waited for without end.
         with store.read() as reader:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import warnings
 
 import numpy as np
@@ -54,9 +53,9 @@ def test_a_compressed_blob_that_lies_about_its_size_is_damaged():
     assert len(data) < 2_000
     assert unseal(data, "snapshot", "it")[1]["zeros"].size == 100_000
     for size in (0, 1_000, 2**62):
-        other = b"Z" + size.to_bytes(8, "little") + data[41:]
+        other = b"Z" + size.to_bytes(8, "little") + data[9:]
         with pytest.raises((FileFormatError, MemoryLimitError)):
-            unseal(hashlib.sha256(other).digest() + other, "snapshot", "it")
+            unseal(other, "snapshot", "it")
 
 
 @pytest.mark.parametrize("count", [150, pytest.param(10_000, marks=pytest.mark.slow)])
@@ -71,8 +70,8 @@ def test_a_damaged_snapshot_is_never_used_silently(count):
     reported = 0
     for _ in range(count):
         bad = mutate(good, rng)
-        with store.write() as session:
-            session.put_blob(1, name, bad)
+        with store._engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE tensorucb_blob SET data = ? WHERE name = ?", (bad, name))
         campaign._handle.model = campaign._handle.fresh_model()
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
@@ -83,8 +82,8 @@ def test_a_damaged_snapshot_is_never_used_silently(count):
             assert [type(w.message) for w in seen] == [DamagedSnapshotWarning]
             assert "learned again from the log" in str(seen[0].message)
             reported += 1
-            with pytest.raises(FileFormatError):
-                unseal(bad, "snapshot", "it")
+            with store.read() as session, pytest.raises(FileFormatError, match="damaged"):
+                session.blob(1, name)
     assert reported > 0.9 * count
 
 

@@ -1,15 +1,17 @@
 """One campaign object for all threads of a process: nothing is lost, and whoever reads or tells waits for nobody."""
 
+import sqlite3
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import sqlalchemy as sa
 
 from campaign.worlds import out_pairs, small_campaign
-from tensorucb.campaign import delete_campaign
-from tensorucb.errors import TensorUCBError, UnknownIdError
+from tensorucb.campaign import delete_campaign, load_campaign
+from tensorucb.errors import StateError, StoreError, TensorUCBError, UnknownIdError
 
 
 @pytest.fixture
@@ -143,3 +145,82 @@ def test_a_deleted_campaign_says_so(tmp_path):
     small_campaign(url, clock=time.time)
     with pytest.raises(TensorUCBError, match="deleted"):
         campaign.progress()
+
+
+def _until(condition):
+    over = time.monotonic() + 60.0
+    while not condition():
+        assert time.monotonic() < over
+        time.sleep(0.01)
+
+
+def _tell_at_once(campaign, tells, meanwhile=lambda view: None):
+    """Tell from one thread each while nobody else can write; what each got, and how many transactions that took."""
+    handle, commits = campaign._handle, []
+    with ThreadPoolExecutor(len(tells)) as pool:
+        with handle.write() as view:
+            first = pool.submit(campaign.tell, *tells[0])
+            _until(lambda: handle._turn.locked() and not handle._jobs)
+            others = [pool.submit(campaign.tell, *each) for each in tells[1:]]
+            _until(lambda: len(handle._jobs) == len(others))
+            meanwhile(view)
+            sa.event.listen(campaign.store._engine, "commit", commits.append)
+        answers = [future.exception() or future.result() for future in (first, *others)]
+    return answers, len(commits)
+
+
+def _pieces(campaign, ask, count):
+    rows = [{"source": s, "target": t, "outcome": 1} for s, t in out_pairs(campaign, ask.contacted)]
+    return [(ask.id, rows[at::count]) for at in range(count)]
+
+
+def _rows(tells):
+    return sum(len(rows) for _, rows in tells)
+
+
+def test_tells_that_wait_share_a_transaction(tmp_path):
+    url = f"sqlite:///{tmp_path}/c.db"
+    campaign = small_campaign(url)
+    ask = campaign.ask("tea", 8)
+    tells = _pieces(campaign, ask, 8)
+    answers, commits = _tell_at_once(campaign, [*tells, tells[-1]])
+    assert sum(report.accepted for report in answers) == _rows(tells)
+    assert sum(report.duplicates for report in answers) == len(tells[-1][1])
+    assert commits == 3  # that for which all waited, the first thread's, and that of all others
+    with load_campaign("spring", storage=url, clock=campaign.clock) as again, again.store.read() as session:
+        assert session.edge_responses(1, ask.number).sources.size == _rows(tells)
+        assert len([event for event in session.events(1) if event.kind == "told"]) == 8
+    campaign.close(ask.id)
+    assert campaign.model_hash() == campaign.replay_hash()
+
+
+def test_a_tell_that_is_refused_undoes_no_other(tmp_path):
+    campaign = small_campaign(f"sqlite:///{tmp_path}/c.db")
+    kept, gone = campaign.ask("tea", 4), campaign.ask("soap", 4)
+    tells = [*_pieces(campaign, kept, 4), *_pieces(campaign, gone, 2)]
+    answers, _ = _tell_at_once(
+        campaign, tells, lambda view: view.finish(view.round(gone.id), "cancelled", campaign.clock())
+    )
+    assert [isinstance(answer, StateError) for answer in answers] == [False] * 4 + [True] * 2
+    assert sum(report.accepted for report in answers[:4]) == _rows(tells[:4])
+    assert [campaign.tell(*each).duplicates for each in tells[:4]] == [len(rows) for _, rows in tells[:4]]
+
+
+def test_no_tell_is_acknowledged_where_the_commit_fails(tmp_path, monkeypatch):
+    campaign = small_campaign(f"sqlite:///{tmp_path}/c.db")
+    ask = campaign.ask("tea", 8)
+    tells = _pieces(campaign, ask, 5)
+    commit = sa.Connection.commit
+
+    def fail(connection):
+        if threading.current_thread() is threading.main_thread():
+            return commit(connection)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sa.Connection, "commit", fail)
+        answers, _ = _tell_at_once(campaign, tells)
+    assert [type(answer) for answer in answers] == [StoreError] * 5
+    assert sum(campaign.tell(*each).accepted for each in tells) == _rows(tells)
+    campaign.close(ask.id)
+    assert campaign.model_hash() == campaign.replay_hash()

@@ -64,13 +64,12 @@ def content(session):
     found = []
     for record in session.campaigns():
         number = record.campaign
-        keys, ids = session.users(number)
         rounds = session.rounds(number)
         found.append(
             (
                 record,
                 [(name, session.blob(number, name)) for name in session.blobs(number)],
-                list(zip(keys.tolist(), ids, strict=True)),
+                session.users(number),
                 session.events(number),
                 rounds,
                 [edge_rows(session.edge_responses(number, at.number)) for at in rounds],
@@ -94,12 +93,12 @@ def fill(session, name="spring"):
     number = session.insert_campaign(name, {"policy": "tensor_ucb", "seed": 7}, 1.25).campaign
     session.put_blob(number, "graph", bytes(range(256)))
     session.put_blob(number, "snapshot/3", b"")
-    session.add_users(number, np.arange(4), [7, "7", "Zoë ✓", -(2**63)])
+    session.add_users(number, [7, "7", "Zoë ✓", -(2**63)])
     seq = session.append_event(number, "ask", 1, {"k": 2, "seeds": [7, "7"]}, 10.5)
     session.put_round(number, replace(ROUND, request_id="ask-1", deadline=99.5))
     session.put_explanation(number, 1, b"why")
-    session.add_edge_responses(number, 1, edges((2, 1, 1, 11.5, "e-1", 9.99), (0, 3, 0, math.nan, None)), seq)
-    session.add_node_events(number, 1, nodes((3, 12.5, "n-1", 0.0), (3, math.nan, None)), seq)
+    session.add_responses(number, 1, edges((2, 1, 1, 11.5, "e-1", 9.99), (0, 3, 0, math.nan, None)), seq)
+    session.add_responses(number, 1, nodes((3, 12.5, "n-1", 0.0), (3, math.nan, None)), seq)
     session.put_preferences(number, [Preference(5, "no", 12.0), Preference(2**63 - 1, "yes", 13.5)])
     session.append_event(number, "note", None, {}, 11.0)
     return number

@@ -31,7 +31,7 @@ def _filled(path):
     """A small store on disk, closed; its content."""
     with open_store(_url(path)) as store, store.write() as session:
         number = fill(session)
-        session.add_edge_responses(number, 1, edges(*((9, i, 1, i, f"x{i}") for i in range(500))), 3)
+        session.add_responses(number, 1, edges(*((9, i, 1, i, f"x{i}") for i in range(500))), 3)
         found = content(session)
     return found
 
@@ -295,14 +295,14 @@ def test_purge_leaves_no_byte_of_what_was_deleted(path):
     with open_store(_url(path)) as store:
         with store.write() as session:
             number = fill(session)
-            session.add_users(number, [50], [secret])
+            session.add_users(number, [secret])
             session.put_blob(number, "features", secret.encode() * 2000)
             seq = session.append_event(number, "tell", 1, {"user": secret}, 0.0)
-            rows = edges(*((50, i, 1, 0, f"{secret}-{i}") for i in range(300)))
-            session.add_edge_responses(number, 1, rows, seq)
+            rows = edges(*((4, i, 1, 0, f"{secret}-{i}") for i in range(300)))
+            session.add_responses(number, 1, rows, seq)
         assert any(secret.encode() in file.read_bytes() for file in path.parent.iterdir())
         with store.write() as session:
-            assert session.erase_user(number, 50) == 300
+            assert session.erase_user(number, 4) == 300
             session.replace_event_payload(number, seq, {})
             session.delete_blobs(number, ["features"])
             left = content(session)
@@ -320,12 +320,12 @@ def test_a_deleted_campaign_leaves_no_byte_once_purged(path):
         with store.write() as session:
             fill(session, "kept")
             number = session.insert_campaign(f"name {secret}", {"note": secret}, 0.0).campaign
-            session.add_users(number, [50], [secret])
+            session.add_users(number, [secret])
             session.put_blob(number, f"blob {secret}", secret.encode() * 2000)
             seq = session.append_event(number, "tell", 1, {"user": secret}, 0.0)
             session.put_round(number, replace(ROUND, id=f"round {secret}", request_id=secret))
-            session.add_edge_responses(number, 1, edges(*((50, i, 1, 0, f"{secret}-{i}") for i in range(300))), seq)
-            session.add_node_events(number, 1, nodes((50, 1.0, f"node {secret}")), seq)
+            session.add_responses(number, 1, edges(*((50, i, 1, 0, f"{secret}-{i}") for i in range(300))), seq)
+            session.add_responses(number, 1, nodes((50, 1.0, f"node {secret}")), seq)
         with store.write() as session:
             session.delete_campaign(number)
             left = content(session)
@@ -352,7 +352,7 @@ def test_a_postgresql_table_holds_no_byte_of_what_was_deleted(fresh_postgres_url
         with store.write() as session:
             number = fill(session)
             rows = edges(*((50, i, 1, 0, f"event {i}") for i in range(5000)))
-            session.add_edge_responses(number, 1, rows, 3)
+            session.add_responses(number, 1, rows, 3)
         with store.write() as session:
             session.erase_user(number, 50)
         size = "SELECT pg_relation_size('tensorucb_event_id')"

@@ -25,7 +25,7 @@ def test_the_connection_itself_cannot_write(url):
         with pytest.raises(StoreError, match="to be read only"), store.write():
             pass
         with store._engine.connect() as connection:
-            for statement in ("DELETE FROM tensorucb_round", "UPDATE tensorucb_token SET role = 'admin'"):
+            for statement in ("DELETE FROM tensorucb_round", "UPDATE tensorucb_blob SET name = 'other'"):
                 with pytest.raises(sa.exc.DBAPIError, match=r"(?i)read-?only"):
                     connection.exec_driver_sql(statement)
                 connection.rollback()

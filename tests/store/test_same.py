@@ -3,7 +3,6 @@
 import tempfile
 from dataclasses import replace
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +28,7 @@ changes = st.one_of(
     st.builds(lambda: lambda s, c: s.delete_campaign(c)),
     st.builds(lambda n, d: lambda s, c: s.put_blob(c, n, d), st.sampled_from("abc"), st.binary(max_size=5)),
     st.builds(lambda n: lambda s, c: s.delete_blobs(c, n), st.lists(st.sampled_from("abc"))),
-    st.builds(lambda k, i: lambda s, c: s.add_users(c, np.array([k]), [i]), small, ids),
+    st.builds(lambda i: lambda s, c: s.add_users(c, [i]), ids),
     st.builds(lambda p, r: lambda s, c: s.append_event(c, "x", r, p, 1.5), payloads, st.none() | small),
     st.builds(
         lambda n, i, q, p: lambda s, c: s.put_round(c, replace(ROUND, number=n, id=i, request_id=q, payload=p)),
@@ -38,8 +37,8 @@ changes = st.one_of(
         st.none() | st.sampled_from("xyz"),
         payloads,
     ),
-    st.builds(lambda r, e, q: lambda s, c: s.add_edge_responses(c, r, edges(*e), q), small, edge_lists, seqs),
-    st.builds(lambda r, e, q: lambda s, c: s.add_node_events(c, r, nodes(*e), q), small, node_lists, seqs),
+    st.builds(lambda r, e, q: lambda s, c: s.add_responses(c, r, edges(*e), q), small, edge_lists, seqs),
+    st.builds(lambda r, e, q: lambda s, c: s.add_responses(c, r, nodes(*e), q), small, node_lists, seqs),
     st.builds(lambda q, p: lambda s, c: s.replace_event_payload(c, q, p), small, payloads),
     st.builds(lambda k: lambda s, c: s.erase_user(c, k), small),
     st.builds(lambda i: lambda s, c: s.known_event_ids(c, i), st.lists(st.sampled_from("abcdefgh"))),

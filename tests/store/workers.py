@@ -23,7 +23,7 @@ def write_one(store, number, label):
     with store.write() as session:
         seq = session.append_event(number, "tell", None, {"label": label}, 0.0)
         session.put_round(number, replace(ROUND, number=seq, id=label, revision=seq))
-        session.add_edge_responses(number, seq, edges(*((i, seq, 1, 0, f"{label}/{i}") for i in range(ROWS))), seq)
+        session.add_responses(number, seq, edges(*((i, seq, 1, 0, f"{label}/{i}") for i in range(ROWS))), seq)
 
 
 def labels(store, number):

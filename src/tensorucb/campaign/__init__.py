@@ -26,8 +26,7 @@ from tensorucb.campaign._round import (
 )
 from tensorucb.campaign._stored import CampaignInfo, copy_campaign, delete_campaign, list_campaigns
 from tensorucb.campaign._tally import GroupProgress, RoundProgress, SegmentProgress
-from tensorucb.campaign._tell import Contradiction, TellReport
-from tensorucb.campaign._tell_log import TellLogReport
+from tensorucb.campaign._tell import Contradiction, TellLogReport, TellReport
 from tensorucb.campaign._webhook import Webhook
 
 __all__ = [

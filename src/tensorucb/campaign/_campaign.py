@@ -27,8 +27,7 @@ from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progr
 from tensorucb.campaign._question import shown_defaults
 from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation, named_round
 from tensorucb.campaign._tally import keep_tally
-from tensorucb.campaign._tell import TellReport, tell
-from tensorucb.campaign._tell_log import TellLogReport, tell_log
+from tensorucb.campaign._tell import TellLogReport, TellReport, tell, tell_log
 from tensorucb.campaign._webhook import deliver, remove_webhook, set_webhook
 from tensorucb.checks import check_choice, check_count, check_flag, check_id
 from tensorucb.graph import Graph

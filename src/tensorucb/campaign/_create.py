@@ -349,7 +349,7 @@ def _write(
 ) -> None:
     with store.write() as session:
         number = session.insert_campaign(name, settings, now).campaign
-        session.add_users(number, np.arange(network.graph.n_nodes), network.graph.ids.tolist())
+        session.add_users(number, network.graph.ids.tolist())
         session.put_blob(number, f"world-{network.revision:08d}", network_to_blob(network))
         for catalogue in catalogues:
             session.put_blob(number, PLURAL[catalogue.kind], catalogue.to_blob())

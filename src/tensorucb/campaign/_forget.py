@@ -92,12 +92,12 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
             ) from error
         with handle.read() as view:  # of one moment, whatever others close meanwhile
             after, replay = handle.model_hash(), handle.replay_hash()
-            ids = view.session.users(view.number)[1]
+            ids = view.session.users(view.number)
             kept = [] if view.user_columns is None else [*view.user_columns.names]
             kept += [text for catalogue in view.catalogues() for text in catalogue.names.values()]
             # As text, since one file's 7 is another's "7".
             others = [other for other in view.session.campaigns() if other.campaign != view.number]
-            known = {other.name: set(map(str, view.session.users(other.campaign)[1])) for other in others}
+            known = {other.name: set(map(str, view.session.users(other.campaign))) for other in others}
     files, absent = _search(handle.store.url, user, ids, name, [text for text in kept if text is not None])
     proven = after == replay and user not in ids and absent is not False
     elsewhere = tuple(name for name, theirs in known.items() if str(user) in theirs)

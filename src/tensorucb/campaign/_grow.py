@@ -203,8 +203,7 @@ def add_users(
                 features = numbers_of_table("users", table.described)
         grown = grown_network(network, fresh, features, edges, columns, view.ledger.next_number())
         if fresh.size:
-            rows = np.arange(network.graph.n_nodes, grown.graph.n_nodes)
-            view.session.add_users(view.number, rows, fresh.tolist())
+            view.session.add_users(view.number, fresh.tolist())
         view.put_network(grown)
         counts = {"users": int(fresh.size), "edges": grown.graph.n_edges - network.graph.n_edges}
         view.append("users_added", None, {**counts, "world": grown.revision}, now)

@@ -6,11 +6,12 @@ import copy
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from tensorucb.store._session import Session
 
 _log = logging.getLogger("tensorucb.campaign")
+T = TypeVar("T")
 
 ERASING = "purge-pending-"
 """Blobs of this name are marks: somebody was forgotten, but the store's files are not rewritten yet."""
@@ -70,7 +72,7 @@ class View:
 
     ``session`` takes ``number``, the campaign's in the store, wherever it wants to know the campaign; ``ledger`` has
     all rounds as the session shows them. ``expired`` are the ids of rounds that this session has closed because their
-    deadline had passed.
+    deadline had passed, ``told_here`` is what rounds were told when it has told them more, and by which event.
     """
 
     def __init__(self, handle: Handle, session: Session, ledger: Ledger) -> None:
@@ -79,6 +81,7 @@ class View:
         self.number = handle.record.campaign
         self.ledger = ledger
         self.expired: list[str] = []
+        self.told_here: dict[int, tuple[int, Told]] = {}
         self._ahead: dict[int, Told] = {}
         self._next, self._span = 0, 1
 
@@ -93,7 +96,7 @@ class View:
                     f"campaign {self._handle.record.name!r} has lost its network. "
                     f"Use a backup of {self._handle.store.masked_url}."
                 )
-            network = self._handle.network = network_from_blob(data, *self.session.users(self.number))
+            network = self._handle.network = network_from_blob(data, self.session.users(self.number))
         return network
 
     @property
@@ -152,6 +155,8 @@ class View:
         if revision is not None and revision != self.ledger.rounds[number].revision:
             edges = self.session.edge_responses(self.number, number, revision)
             return Told.of(edges, self.session.node_events(self.number, number, revision), self.network)
+        if number in self.told_here:
+            return self.told_here[number][1]
         tag, told = self._handle.last_told.get(number, (None, None))
         if told is not None and tag == self.ledger.told_tag(number):
             return told
@@ -181,7 +186,18 @@ class View:
         """Close the rounds whose deadline has passed."""
         self.expired = [self.finish(record, "expired", now).id for record in self.ledger.due(now)]
         if self.expired:
-            self.ledger = self.ledger.followed(self.session)
+            self.follow()
+
+    def follow(self) -> None:
+        """Take in what this session itself has written."""
+        self.ledger = self.ledger.followed(self.session)
+
+    def remember(self, number: int, seq: int, told: Told | None) -> None:
+        """What a round has been told now; None if that is to be read. ``seq`` is the event, 0 if nothing was new."""
+        self._ahead.pop(number, None)
+        self.told_here.pop(number, None)
+        if told is not None:
+            self.told_here[number] = seq, told
 
     def finish(self, record: Round, kind: str, now: float) -> Round:
         """End a round; ``kind`` is ``closed``, ``expired`` or ``cancelled``."""
@@ -213,6 +229,16 @@ class Progress(NamedTuple):
     damaged: frozenset[str]
 
 
+@dataclass(eq=False)
+class _Job:
+    """Work that waits for its turn to write; its answer counts once it is ``done``, and durable."""
+
+    work: Callable[[View, float], Any]
+    done: bool = False
+    result: Any = None
+    error: StoreError | None = None
+
+
 class Handle:
     """What a process holds of one campaign between calls. Everything in it can be read or learned again from the log.
 
@@ -240,6 +266,8 @@ class Handle:
         self._policy = policy
         self.lock = threading.RLock()
         self._relearning = threading.Lock()
+        self._turn = threading.Lock()
+        self._jobs: deque[_Job] = deque()  # of those who wait for the turn
         self.ledger = Ledger(self.record.campaign)
         self.network: Network | None = None
         self.catalogues: dict[str, tuple[int, Catalogue]] = {}
@@ -295,8 +323,55 @@ class Handle:
             if now is not None:
                 view.close_due(now)
             yield view
+        for number, (seq, told) in view.told_here.items():
+            # On the next call the log says whether anybody else has told the round something since.
+            loads, last = view.ledger.told_tag(number)
+            others = [(at, held) for at, held in self.last_told.items() if at != number]
+            self.last_told = dict([*others[1 - _REMEMBERED :], (number, ((loads, seq or last), told))])
         if view.expired:
             _log.info("campaign %r: %d rounds closed by their deadline", self.record.name, len(view.expired))
+
+    def write_together(self, work: Callable[[View, float], T]) -> T:
+        """Do some work, given a view and the time, in a write transaction shared with the threads that wait meanwhile.
+
+        They wait for the disk once. Each gets its answer when all is durable. If one is refused, nothing is written,
+        and each goes on by itself.
+        """
+        job = _Job(work)
+        self._jobs.append(job)
+        with self._turn:
+            if not job.done:
+                waiting = [self._jobs.popleft() for _ in range(len(self._jobs))]
+                jobs = [job, *(other for other in waiting if other is not job)]
+                try:
+                    self._do(jobs)
+                except Exception:
+                    if len(jobs) == 1:
+                        raise
+                    self._do([job])
+        if job.error is not None:
+            raise job.error
+        result: T = job.result
+        return result
+
+    def _do(self, jobs: Sequence[_Job]) -> None:
+        """Do the work of all in one transaction; where the store itself fails, it fails for all of them."""
+        now = self.clock()
+        results: list[Any] = []
+        error = None
+        try:
+            with self.write(now) as view:
+                for job in jobs:
+                    if results:
+                        view.follow()
+                    results.append(job.work(view, now))
+        except StoreError as failed:
+            error = failed
+            results = [None] * len(jobs)
+        for job, result in zip(jobs, results, strict=True):
+            job.result = result
+            job.error = error
+            job.done = True
 
     @contextmanager
     def change(self, now: float) -> Iterator[View]:
@@ -305,15 +380,6 @@ class Handle:
             _ = view.network
         with self.write(now) as view:
             yield view
-
-    def remember(self, view: View, number: int, seq: int, told: Told) -> None:
-        """What a round was told, once it is durable; ``seq`` is the event that told it last, 0 for none of this call.
-
-        On the next call the log says whether anybody else has told it something since.
-        """
-        loads, last = view.ledger.told_tag(number)
-        others = [(at, held) for at, held in self.last_told.items() if at != number]
-        self.last_told = dict([*others[1 - _REMEMBERED :], (number, ((loads, seq or last), told))])
 
     @contextmanager
     def learned(self) -> Iterator[View]:

@@ -284,7 +284,7 @@ def _write(view: View, campaign: CampaignRecord, history: _Past, now: float) -> 
             value = view.catalogue("product").value(past.product)
             named = replace(past, number=at, id=round_id(campaign, at), opened=now, closed=now, revision=seq)
             view.put_round(replace(named, value=value))
-            view.session.add_edge_responses(view.number, at, rows, seq)
+            view.session.add_responses(view.number, at, rows, seq)
     return HistoryReport(len(new), responses, len(rounds) - len(new), unknown, other, used)
 
 

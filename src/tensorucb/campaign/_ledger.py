@@ -41,7 +41,8 @@ def place(record: Round) -> Pair:
 class Ledger:
     """Rounds by number, the log's last event seen, the revision of the network, and who was told what last.
 
-    ``catalogue`` and ``people`` are the last events that changed a catalogue, or what people said about contacts.
+    ``changed``, ``catalogue`` and ``people`` are the last events that changed a round or the network, a catalogue, or
+    what people said about contacts.
 
     ``loaded`` is the event up to which everything was read at once. ``learned`` is what the model knows, in order, and
     ``learned_at`` the event that says so. ``unlearned`` holds the rounds that this object could not learn and has yet
@@ -51,6 +52,7 @@ class Ledger:
     campaign: int
     seq: int = 0
     revision: int = 0
+    changed: int = 0
     catalogue: int = 0
     people: int = 0
     rounds: dict[int, Round] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class Ledger:
                 row = session.round(self.campaign, event.round)
                 if row is not None:
                     new._put(Round.from_row(row))
+                    new.changed = event.seq
         new.seq = events[-1].seq
         return new
 
@@ -98,7 +101,7 @@ class Ledger:
         """Everything, read from the store."""
         names = session.blobs(campaign, "world-")
         revision = int(names[-1].removeprefix("world-"))
-        new = cls(campaign, seq=seq, revision=revision, catalogue=seq, people=seq, loaded=seq)
+        new = cls(campaign, seq=seq, revision=revision, changed=seq, catalogue=seq, people=seq, loaded=seq)
         for row in session.rounds(campaign):
             new._put(Round.from_row(row))
         for event in session.events(campaign, kinds=(LEARNED, RELEARNED)):

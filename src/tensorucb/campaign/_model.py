@@ -91,27 +91,11 @@ def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
 
 
 class DamagedSnapshotWarning(RuntimeWarning):
-    """A stored snapshot is damaged; the model was learned again from the log instead.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from tensorucb.campaign import DamagedSnapshotWarning
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", DamagedSnapshotWarning)  # stop instead of learning again from the log
-    """
+    """A stored snapshot is damaged; the model was learned again from the log instead."""
 
 
 class UnlearnableRoundWarning(RuntimeWarning):
-    """A round could not be learned; the model goes on without it, and ``status()`` names it.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from tensorucb.campaign import UnlearnableRoundWarning
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", UnlearnableRoundWarning)  # stop instead of going on without the round
-    """
+    """A round could not be learned; the model goes on without it, and ``status()`` names it."""
 
 
 class _UnlearnableError(Exception):

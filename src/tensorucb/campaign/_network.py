@@ -2,13 +2,12 @@
 
 A user is their graph row everywhere, in memory and in the store: new users come behind the others, and nothing is ever
 translated. Only forgetting somebody moves rows: everybody behind that user moves up by one, in one transaction, in all
-that the store holds (`tensorucb.campaign._forget`). Ids live in the store's table of users alone, so that these blobs
+that the store holds (`tensorucb.campaign._forget`). Ids live in the store's list of users alone, so that these blobs
 name nobody. In stores, blobs and events call the network "world", the name that it had in the first release.
 """
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,6 @@ from tensorucb.memory import check_memory
 
 Users = F64 | UserProfile
 
-_DIGEST = 32
 _COMPRESSED = b"Z"  # what is not compressed is an archive, and begins with P
 # A plain matrix is stored under this name alone, as it was before there were profiles; a part of one as "users_taste".
 _NAME, _PART = "users", "users_"
@@ -42,21 +40,18 @@ BY_USER = ("costs", "groups", "values", "consent")
 def seal(
     kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False
 ) -> bytes:
-    """A blob that begins with the SHA-256 of the rest, so that no change of a bit goes unnoticed.
+    """Settings and arrays as a blob, with a checksum of both.
 
     ``compressed`` is for blobs of which there are many; the size that they unpack to stands in front.
     """
     data = pack_state(kind, settings, arrays)
     if compressed:
         data = _COMPRESSED + len(data).to_bytes(8, "little") + zlib.compress(data)
-    return hashlib.sha256(data).digest() + data
+    return data
 
 
 def unseal(data: bytes, kind: str, origin: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Settings and arrays of :func:`seal`'s bytes; one clear error if they are damaged."""
-    digest, data = data[:_DIGEST], data[_DIGEST:]
-    if hashlib.sha256(data).digest() != digest:
-        raise FileFormatError(f"{origin} is damaged: its checksum does not match its content.")
     if data.startswith(_COMPRESSED):
         size = int.from_bytes(data[1:9], "little")
         check_memory(f"reading {origin}", 3.0 * size)
@@ -218,13 +213,13 @@ def network_to_blob(network: Network) -> bytes:
     return seal("world", {"revision": network.revision, "users": graph.n_nodes}, held)
 
 
-def network_from_blob(data: bytes, rows: I64, ids: Sequence[int | str]) -> Network:
-    """The network of :func:`network_to_blob`'s bytes and the table of users."""
-    n = rows.size
+def network_from_blob(data: bytes, ids: Sequence[int | str]) -> Network:
+    """The network of :func:`network_to_blob`'s bytes and the list of users."""
+    n = len(ids)
     check_memory("loading the campaign's network", 4.0 * len(data) + 250.0 * n)
     settings, arrays = unseal(data, "world", "the campaign's network")
-    if settings["users"] != n or not np.array_equal(rows, np.arange(n)):
-        raise FileFormatError("the campaign's network and its table of users do not fit each other. Use a backup.")
+    if settings["users"] != n:
+        raise FileFormatError("the campaign's network and its list of users do not fit each other. Use a backup.")
     # An explicit dtype: a list of ids could be empty, and strings must never become numbers.
     named = np.array(ids, dtype=np.str_ if ids and isinstance(ids[0], str) else np.int64)
     graph = Graph(n, arrays["sources"], arrays["targets"], named)

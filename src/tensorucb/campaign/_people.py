@@ -315,7 +315,7 @@ def _rows_here(handle: Handle, view: View, campaign: int, rows: I64) -> I64:
     """The rows in this campaign of users of another one; those whom it does not have are left out."""
     state = view.session.blobs(campaign, "world-")[-1]
     if handle.neighbours.get(campaign, ("",))[0] != state:
-        handle.neighbours[campaign] = state, np.array(view.session.users(campaign)[1])
+        handle.neighbours[campaign] = state, np.array(view.session.users(campaign))
     here = places_of(view.network.graph.ids, handle.neighbours[campaign][1][rows].tolist())
     return here[here >= 0]
 

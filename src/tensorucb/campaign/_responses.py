@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
@@ -52,8 +53,10 @@ class Part:
 
     def since(self, moment: float) -> Part:
         """The same for a round that was opened at this moment: a date alone on that day is not before it."""
-        times = np.where(self.until > self.times, np.clip(moment, self.times, self.until), self.times)
-        return replace(self, times=times)
+        days = self.until > self.times
+        if not days.any():
+            return self
+        return replace(self, times=np.where(days, np.clip(moment, self.times, self.until), self.times))
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,6 @@ def read_responses(
     says whether ids are strings, so that a text file's ``007`` stays what it is. ``columns`` is the caller's mapping of
     fields to names of columns; ``settings`` are the campaign's, with names of columns too, and with its time zone.
     """
-    import polars as pl
-
     from tensorucb.tables import TABLES, check_names, read
 
     fields = [f._replace(kind="text") if strings and f.name in _PEOPLE else f for f in TABLES["responses"]]
@@ -116,43 +117,38 @@ def read_responses(
             f"responses need the fields source, target and outcome, or user and time; got {names}.", advice=advice
         )
     _check_needed(frame, offered)
-    absent = [name for name in (*(field.name for field in fields), "until") if name not in came]
-    frame = frame.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in absent)
-    by_edge, amount = pl.col("source").is_not_null(), pl.col("amount").cast(float)
-    nobody = "neither a source nor a user" if "source" in came else f"{table.names.get('user')} is empty"
-    missing = pl.coalesce(
-        pl.when(pl.col("source").is_null() & pl.col("user").is_null()).then(pl.lit(nobody)),
-        pl.when(by_edge & pl.col("target").is_null()).then(pl.lit("target is empty")),
-        pl.when(by_edge & pl.col("outcome").is_null()).then(pl.lit("outcome is empty")),
-        pl.when(~by_edge & pl.col("time").is_null()).then(pl.lit("time is empty")),
-        pl.when(amount < 0.0).then(pl.lit("amount is negative")),
-        pl.when(by_edge & (pl.col("outcome").cast(float) == 0.0) & (amount > 0.0)).then(
-            pl.lit("an amount of somebody who did not respond")
-        ),
-    )
-    reasons = frame.select(missing.alias("reason"), "line")
-    left_out = [
-        LeftOut.of_lines(str(reason), group["line"], malformed=True)
-        for (reason,), group in reasons.drop_nulls().group_by("reason", maintain_order=True)
-    ]
-    frame = frame.filter(reasons["reason"].is_null())
-    acted = frame["source"].is_null().to_numpy()
-    edges = _part(frame, np.flatnonzero(~acted), ("source", "target"))
-    nodes = _part(frame, np.flatnonzero(acted), ("user",))
-    extra = {name: frame[name] for name in _EXTRA if name in came}
     lines = frame["line"].to_numpy()
+    by_edge = _filled(frame, "source")
+    outcomes = _numbers(frame, "outcome")
+    amounts = _numbers(frame, "amount")
+    nobody = "neither a source nor a user" if "source" in came else f"{table.names.get('user')} is empty"
+    faults = {
+        nobody: ~by_edge & ~_filled(frame, "user"),
+        "target is empty": by_edge & ~_filled(frame, "target"),
+        "outcome is empty": by_edge & np.isnan(outcomes),
+        "time is empty": ~by_edge & ~_filled(frame, "time"),
+        "amount is negative": amounts < 0.0,
+        "an amount of somebody who did not respond": by_edge & (outcomes == 0.0) & (amounts > 0.0),
+    }
+    sound = np.ones(lines.size, dtype=np.bool_)
+    left_out = []
+    for reason, rows in faults.items():
+        left_out.append(LeftOut.of_lines(reason, lines[rows & sound], malformed=True))
+        sound &= ~rows
+    if not sound.all():
+        frame = frame.filter(sound)
+    edges = _part(frame, np.flatnonzero(by_edge[sound]), ("source", "target"))
+    nodes = _part(frame, np.flatnonzero(~by_edge[sound]), ("user",))
+    extra = {name: frame[name] for name in _EXTRA if name in came}
     report = table.report.without(*left_out)
-    return Batch(edges, nodes, lines, extra, table.text, report, zone)
+    return Batch(edges, nodes, lines[sound], extra, table.text, report, zone)
 
 
 def _check_needed(frame: pl.DataFrame, offered: Sequence[str]) -> None:
     """Refuse a table that lacks a column which its rows need; all of them in one message."""
-    import polars as pl
-
-    there = {name: frame[name].is_not_null() for name in ("source", "user") if name in frame.columns}
-    by_edge = there.get("source", pl.repeat(False, frame.height, eager=True))
+    by_edge = _filled(frame, "source")
     needed = ["target", "outcome"] if by_edge.any() else []
-    if "user" in there and (there["user"] & ~by_edge).any():
+    if (_filled(frame, "user") & ~by_edge).any():
         needed.append("time")
     lost = [name for name in needed if name not in frame.columns]
     if lost:
@@ -164,17 +160,31 @@ def _check_needed(frame: pl.DataFrame, offered: Sequence[str]) -> None:
         )
 
 
+def _filled(frame: pl.DataFrame, name: str) -> NDArray[np.bool_]:
+    """Which rows have something in a column; none if the column did not come."""
+    nulls = frame[name].null_count() if name in frame.columns else frame.height
+    if nulls in (0, frame.height):
+        return np.full(frame.height, nulls == 0)
+    return frame[name].is_not_null().to_numpy()
+
+
+def _numbers(frame: pl.DataFrame, name: str) -> F64:
+    """A column of numbers, NaN where there is none."""
+    return frame[name].cast(float).to_numpy() if name in frame.columns else np.full(frame.height, np.nan)
+
+
 def _part(frame: pl.DataFrame, rows: I64, people: tuple[str, ...]) -> Part:
-    own = frame[rows]
-    ids = tuple(_ids(own[name]) for name in people)
-    outcomes = own["outcome"].cast(float).to_numpy() if len(people) > 1 else np.full(rows.size, np.nan)
-    times = own["time"].cast(float).fill_null(np.nan).to_numpy()
-    until = own["until"].cast(float).fill_null(np.nan).to_numpy()
-    amounts = own["amount"].cast(float).fill_null(np.nan).to_numpy()
-    return Part(rows, ids, outcomes, times, until, own["event_id"].to_list(), amounts)
+    ids = tuple(_ids(frame, name, rows) for name in people)
+    event_ids = frame["event_id"].to_list() if "event_id" in frame.columns else [None] * frame.height
+    numbers = {name: _numbers(frame, name)[rows] for name in ("outcome", "time", "until", "amount")}
+    moments = numbers["time"], numbers["until"]
+    return Part(rows, ids, numbers["outcome"], *moments, [event_ids[row] for row in rows.tolist()], numbers["amount"])
 
 
-def _ids(column: pl.Series) -> Column:
+def _ids(frame: pl.DataFrame, name: str, rows: I64) -> Column:
+    if not rows.size:
+        return np.empty(0, dtype=np.int64)
+    column = frame[name] if rows.size == frame.height else frame[name][rows]
     return column.to_numpy() if column.dtype.is_integer() else column
 
 

@@ -32,16 +32,7 @@ STORAGE = "sqlite:///campaigns.db"
 
 @dataclass(frozen=True)
 class CampaignInfo:
-    """One line of `list_campaigns`.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges(["ann"], ["bob"])
-    >>> campaign = tu.create_campaign("spring", graph=graph, storage="sqlite:///info.db")
-    >>> [(info.name, info.policy, info.rounds) for info in tu.list_campaigns(storage="sqlite:///info.db")]
-    [('spring', 'TensorUCB', 0)]
-    """
+    """One line of `list_campaigns`."""
 
     name: str
     policy: str
@@ -131,20 +122,20 @@ def copy_campaign(
         raise InputError(f"a copy in the same store needs another name than {shown(name)}.")
     with opened(storage, make=False) as source, source.read() as old:
         record = find_campaign(old, source, name)
-        users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
+        rounds = old.rounds(record.campaign)
+        events = old.events(record.campaign)
         names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, ERASING, WEBHOOK))]
         blobs = {name: old.blob(record.campaign, name) for name in names}
         numbers = [r.number for r in rounds]
         reasons = {at: old.explanation(record.campaign, at) for at in numbers}
-        told = {at: old.edge_responses(record.campaign, at) for at in numbers}
-        acted = {at: old.node_events(record.campaign, at) for at in numbers}
-        preferences = copied_preferences(old, record.campaign, users[1], other_store=to is not None)
+        told = old.told(record.campaign, 1, max(numbers, default=0), event_ids=True)
+        users = old.users(record.campaign)
+        preferences = copied_preferences(old, record.campaign, users, other_store=to is not None)
         left = () if to is not None else ("contact_group",)
         settings = {name: value for name, value in record.settings.items() if name not in left}
     # Only now, so that no file is made for a campaign that does not exist.
     with opened(storage, make=False) if to is None else opened(to, make=True, name="to") as store, store.write() as new:
         number = new.insert_campaign(new_name, settings, record.created).campaign
-        new.add_users(number, *users)
         for blob_name, data in blobs.items():
             new.put_blob(number, blob_name, data or b"")
         new.put_preferences(number, preferences)
@@ -160,8 +151,8 @@ def copy_campaign(
             reason = reasons[r.number]
             if reason is not None:
                 new.put_explanation(number, r.number, reason)
-            new.add_edge_responses(number, r.number, told[r.number], revision)
-            new.add_node_events(number, r.number, acted[r.number], revision)
+            for responses in told[r.number]:
+                new.add_responses(number, r.number, responses, revision)
 
 
 def delete_campaign(name: str, *, storage: str | os.PathLike[str] | Store = STORAGE) -> None:

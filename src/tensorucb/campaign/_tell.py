@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import I64
+from tensorucb.campaign._belonging import Belonging, of_one_round, of_rounds
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._responses import (
-    Batch,
-    Part,
-    Resolved,
-    check_sound,
-    read_responses,
-    resolve,
-    text_places,
-)
+from tensorucb.campaign._responses import Batch, Part, Resolved, read_responses
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
-from tensorucb.checks import shown
-from tensorucb.errors import InputError, StateError, call
-from tensorucb.reports import FileReport, LeftOut, Tolerance
-from tensorucb.store._protocol import EdgeResponses, NodeEvents
+from tensorucb.reports import LeftOut, Tolerance
+from tensorucb.store._protocol import EdgeResponses, EventContent, NodeEvents
 
-_Content = tuple[int, str, int, int | None, float | None, float | None]
 _Key = int | tuple[int, float]  # an edge's number, or who acted when
 _LOGGED = 1000
 _LISTED = 10_000  # contradictions in a report; a wrong file can hold as many as rows
@@ -53,15 +44,6 @@ class Contradiction:
         used twice, both contents.
     event_id
         The event id used twice, if that is the contradiction.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> ask = campaign.ask(k=1, candidates=["ann"])
-    >>> rows = [{"source": "ann", "target": "bob", "outcome": outcome} for outcome in (1, 0)]
-    >>> campaign.tell(ask.id, rows).contradictions[0]
-    Contradiction(row=2, source='ann', target='bob', kept=1.0, told=0.0, event_id=None)
     """
 
     row: int
@@ -96,18 +78,6 @@ class TellReport:
         were told before.
     remarks
         How the table was read where that is not plain.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> ask = campaign.ask(k=1)
-    >>> rows = {"buyer": ["bob", "a guest"], "timestamp": [ask.opened + 60, ask.opened + 70]}
-    >>> report = campaign.tell(ask.id, rows, columns={"user": "buyer"})
-    >>> report.accepted, report.unknown
-    (1, 1)
-    >>> print(report.left_out[0])
-    1 left out: a user who is not in the network (line 2: 'a guest')
     """
 
     accepted: int
@@ -125,13 +95,29 @@ class TellReport:
         return f"{type(self).__name__}({', '.join(f'{name}={count}' for name, count in counts.items())})"
 
 
+@dataclass(frozen=True, repr=False)
+class TellLogReport(TellReport):
+    """What became of the rows of a log, summed over its rounds; a row that belongs to several counts in each.
+
+    Attributes
+    ----------
+    other
+        Rows that belong to no round.
+    rounds
+        A report for each round to which rows belong, by its id.
+    """
+
+    other: int = 0
+    rounds: Mapping[str, TellReport] = field(default_factory=dict)
+
+
 @dataclass
 class _Sorting:
     """Rows of one batch, sorted into new, duplicate and contradictory; ``known`` is what their event ids stand for."""
 
     network: Network
     record: Round
-    known: dict[str, _Content]
+    known: dict[str, EventContent]
     lines: I64
     repeated: list[int] = field(default_factory=list)
     clashes: int = 0
@@ -155,90 +141,57 @@ class _Sorting:
 
 def tell(handle: Handle, round_id: str | int, responses: Any, tolerance: Tolerance, columns: Any) -> TellReport:
     """Store responses of a round, durably; see `Campaign.tell`."""
+    report = _tell(handle, responses, tolerance, columns, partial(of_one_round, round_id))
+    return TellReport(**{field.name: getattr(report, field.name) for field in fields(TellReport)})
+
+
+def tell_log(handle: Handle, responses: Any, tolerance: Tolerance, columns: Any) -> TellLogReport:
+    """Store the rows of a log that belong to rounds, in one transaction; see `Campaign.tell_log`."""
+    return _tell(handle, responses, tolerance, columns, of_rounds)
+
+
+def _tell(
+    handle: Handle,
+    responses: Any,
+    tolerance: Tolerance,
+    columns: Any,
+    find_rounds: Callable[[View, Batch, Tolerance], Belonging],
+) -> TellLogReport:
     with handle.read() as view:
         batch = read_responses(
             responses, strings=view.network.strings, settings=handle.record.settings, columns=columns
         )
         # All that needs no lock is done before others have to wait.
-        batch = _of_its_product(view.round(round_id), batch)
-        found, read = _usable(view.network, view.round(round_id), batch, tolerance)
-    now = handle.clock()
-    with handle.write(now) as view:
-        network, record = view.network, view.round(round_id)
-        if record.status == "cancelled":
-            raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
-        if record.kind == "history":
-            advice = "Use ", call("import_history"), " for more of it."
-            raise StateError(f"round {round_id} is imported history.", advice=advice)
-        if network.revision != found.revision:
-            found, read = _usable(network, record, batch, tolerance)
-        told = view.told(record.number)
-        report, seq, new = store(view, record, batch, found, told, now)
-    edges, nodes = new.edges, new.nodes
-    told = told.plus(new.numbers, edges.outcomes, edges.amounts, new.users, nodes.times, nodes.amounts)
-    if report.accepted == new.numbers.size + new.users.size:  # otherwise older rows have got amounts
-        handle.remember(view, record.number, seq, told)
-    counts = report.accepted, report.duplicates
-    _log.info("campaign %r: round %d told, %d new, %d known", handle.record.name, record.number, *counts)
-    left_out = (*read.left_out, *report.left_out)
-    return replace(report, unknown=found.unknown, left_out=left_out, remarks=batch.remarks)
+        changed = view.ledger.changed
+        belonging = find_rounds(view, batch, tolerance)
 
+    def store(view: View, now: float) -> tuple[Belonging, dict[str, TellReport]]:
+        still = belonging if view.ledger.changed == changed else find_rounds(view, batch, tolerance)
+        return still, {record.id: _store(view, record, batch, rows, now) for record, rows in still.rounds}
 
-def _usable(network: Network, record: Round, batch: Batch, tolerance: Tolerance) -> tuple[Resolved, FileReport]:
-    """The rows that can be used for a round; an error if too many cannot."""
-    resolved = resolve(network, batch)
-    found, others = contacted_only(network, record, batch, resolved)
-    return found, check_sound(batch, resolved, tolerance, others)
-
-
-def _of_its_product(record: Round, batch: Batch) -> Batch:
-    """The rows that are about a round's product, or do not say; an error if all are about others."""
-    own = record.product
-    if own is None or "product" not in batch.extra or not batch.length:
-        return batch
-    products = batch.extra["product"]
-    other = (text_places(products, [str(own)]) < 0) & products.is_not_null().to_numpy()
-    others = np.flatnonzero(other)
-    if others.size == batch.length:
-        raise InputError(
-            f"all {others.size:,} rows are of another product than round {record.number}, which is about {shown(own)}; "
-            f"the first is line {batch.lines[others[0]]}, {shown(products[int(others[0])])}. Nothing was stored. "
-            "Tell them without naming a round: each row then finds the rounds of its product."
-        )
-    left_out = LeftOut.of_lines(
-        f"of another product than {shown(own)}", batch.lines[others], example=lambda at: str(products[int(others[at])])
+    used, reports = handle.write_together(store)
+    each = list(reports.values())
+    total = TellLogReport(
+        accepted=sum(report.accepted for report in each),
+        duplicates=sum(report.duplicates for report in each),
+        contradictions=tuple(clash for report in each for clash in report.contradictions),
+        late=sum(report.late for report in each),
+        outside_window=sum(report.outside_window for report in each),
+        unknown=used.unknown,
+        left_out=(*used.report.left_out, *(entry for report in each for entry in report.left_out)),
+        remarks=batch.remarks,
+        other=used.other,
+        rounds=reports,
     )
-    edges, nodes = (part.take(np.flatnonzero(~other[part.rows])) for part in (batch.edges, batch.nodes))
-    return replace(batch, edges=edges, nodes=nodes, report=batch.report.without(left_out))
+    counts = len(each), total.accepted, total.duplicates
+    _log.info("campaign %r: %d rounds told, %d new, %d known", handle.record.name, *counts)
+    return total
 
 
-def contacted_only(network: Network, record: Round, batch: Batch, found: Resolved) -> tuple[Resolved, LeftOut]:
-    """Responses to those who were contacted in a round, and the others."""
-    contacted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
-    contacted[record.contacted] = True
-    held = contacted[found.sources]
-    others = np.flatnonzero(~held)
-    ids = network.graph.ids[found.sources[others]]
-    left_out = LeftOut.of_lines(
-        f"a source that was not contacted in round {record.number}",
-        batch.lines[found.edges.rows[others]],
-        malformed=True,
-        example=lambda at: str(ids[at].item()),
-    )
-    if not others.size:
-        return found, left_out
-    kept = found.take(np.flatnonzero(held), np.arange(found.users.size))
-    return replace(kept, strangers=found.strangers), left_out
-
-
-def store(
-    view: View, record: Round, batch: Batch, found: Resolved, told: Told, now: float
-) -> tuple[TellReport, int, Resolved]:
-    """Sort the rows, append those that are new to the round, and log it; ``told`` is what it was told before.
-
-    Returns the report, the number of the event (0 if nothing is new), and the rows that are new.
-    """
+def _store(view: View, record: Round, batch: Batch, found: Resolved, now: float) -> TellReport:
+    """Sort the rows, append those that are new to the round, and log it."""
     session = view.session
+    told = view.told(record.number)
     found = found.since(record.opened)
     wanted = {e for e in (*found.edges.event_ids, *found.nodes.event_ids) if e is not None}
     known = session.known_event_ids(view.number, sorted(wanted)) if wanted else {}
@@ -251,12 +204,11 @@ def store(
     if accepted:
         counts = {"id": record.id, "edges": new.numbers.size, "nodes": new.users.size, "late": late}
         seq = view.append("told", record.number, {**counts, "amounts": priced} if priced else counts, now)
-    if new.numbers.size:
-        columns = new.edges.outcomes, new.edges.times, new.edges.event_ids, new.edges.amounts
-        session.add_edge_responses(view.number, record.number, EdgeResponses(new.sources, new.targets, *columns), seq)
-    if new.users.size:
-        nodes = NodeEvents(new.users, new.nodes.times, new.nodes.event_ids, new.nodes.amounts)
-        session.add_node_events(view.number, record.number, nodes, seq)
+    columns = new.edges.outcomes, new.edges.times, new.edges.event_ids, new.edges.amounts
+    edges = EdgeResponses(new.sources, new.targets, *columns)
+    nodes = NodeEvents(new.users, new.nodes.times, new.nodes.event_ids, new.nodes.amounts)
+    session.add_responses(view.number, record.number, edges, seq)
+    session.add_responses(view.number, record.number, nodes, seq)
     if filled:
         graph = view.network.graph
         ends = {key: (int(graph.sources[key]), int(graph.targets[key])) for key in filled if isinstance(key, int)}
@@ -275,8 +227,9 @@ def store(
     repeated = [row for row in sorting.repeated if row not in sorting.settled]
     again = LeftOut.of_lines("told before", batch.lines[np.array(repeated, dtype=np.int64)])
     left_out = (again,) if again.count else ()
-    report = TellReport(accepted, again.count, tuple(sorting.contradictions), late, outside, left_out=left_out)
-    return report, seq, new
+    # Where older responses have got an amount, the round is read again.
+    view.remember(record.number, seq, None if filled else told.plus(new))
+    return TellReport(accepted, again.count, tuple(sorting.contradictions), late, outside, left_out=left_out)
 
 
 def _by_event_id(sorting: _Sorting, batch: Part, kind: str, *columns: Iterable[Any]) -> NDArray[np.bool_]:
@@ -304,7 +257,7 @@ def _name(network: Network, row: int | None) -> Any:
     return None if row is None else network.graph.ids[row].item()
 
 
-def _described(network: Network, content: _Content) -> Mapping[str, Any]:
+def _described(network: Network, content: EventContent) -> Mapping[str, Any]:
     number, kind, user, target, outcome, time = content
     if kind == "node":
         return {"round": number, "user": _name(network, user), "time": time}

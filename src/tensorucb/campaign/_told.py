@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
+from tensorucb.campaign._responses import Resolved
 from tensorucb.campaign._round import Round
 from tensorucb.graph import Graph
 from tensorucb.store._protocol import EdgeResponses, NodeEvents
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from tensorucb.store._session import Session
 
 
+@dataclass(eq=False)
 class Told:
     """What a round has been told so far; it never changes. Numbers and rows are of one revision of the network.
 
@@ -26,12 +29,13 @@ class Told:
     (by graph row) and when. ``edge_amounts`` and ``amounts`` are what these responses were worth, NaN if not told.
     """
 
-    def __init__(
-        self, edges: I64, outcomes: F64, edge_amounts: F64, users: I64, times: F64, amounts: F64, n_edges: int
-    ) -> None:
-        self.edges, self.outcomes, self.edge_amounts = edges, outcomes, edge_amounts
-        self.users, self.times, self.amounts = users, times, amounts
-        self._n_edges = n_edges
+    n_edges: int
+    edges: I64
+    outcomes: F64
+    edge_amounts: F64
+    users: I64
+    times: F64
+    amounts: F64
 
     @classmethod
     def read(cls, session: Session, campaign: int, first: int, last: int, network: Network) -> dict[int, Told]:
@@ -42,14 +46,14 @@ class Told:
     @classmethod
     def of(cls, told: EdgeResponses, acted: NodeEvents, network: Network) -> Told:
         """The same of stored rows."""
-        edges = network.graph.edge_between(told.sources, told.targets)
-        nodes = acted.users, acted.times, acted.amounts
-        return cls(edges, told.outcomes, told.amounts, *nodes, network.graph.n_edges)
+        graph = network.graph
+        edges = graph.edge_between(told.sources, told.targets)
+        return cls(graph.n_edges, edges, told.outcomes, told.amounts, acted.users, acted.times, acted.amounts)
 
     @cached_property
     def standing(self) -> NDArray[np.int8]:
         """For each edge of the graph the outcome told, or -1."""
-        standing = np.full(self._n_edges, -1, dtype=np.int8)
+        standing = np.full(self.n_edges, -1, dtype=np.int8)
         standing[self.edges] = self.outcomes.astype(np.int8)
         return standing
 
@@ -59,22 +63,23 @@ class Told:
         moments = zip(self.users.tolist(), self.times.tolist(), strict=True)
         return dict(zip(moments, self.amounts.tolist(), strict=True))
 
-    def plus(self, edges: I64, outcomes: F64, edge_amounts: F64, users: I64, times: F64, amounts: F64) -> Told:
+    def plus(self, new: Resolved) -> Told:
         """The same with more outcomes and actions, once they are durable."""
-        new = Told(
-            np.concatenate([self.edges, edges]),
-            np.concatenate([self.outcomes, outcomes]),
-            np.concatenate([self.edge_amounts, edge_amounts]),
-            np.concatenate([self.users, users]),
-            np.concatenate([self.times, times]),
-            np.concatenate([self.amounts, amounts]),
-            self._n_edges,
+        edges, nodes = new.edges, new.nodes
+        rows = Told(0, new.numbers, edges.outcomes, edges.amounts, new.users, nodes.times, nodes.amounts)
+        told = Told(
+            self.n_edges,
+            np.concatenate([self.edges, rows.edges]),
+            np.concatenate([self.outcomes, rows.outcomes]),
+            np.concatenate([self.edge_amounts, rows.edge_amounts]),
+            np.concatenate([self.users, rows.users]),
+            np.concatenate([self.times, rows.times]),
+            np.concatenate([self.amounts, rows.amounts]),
         )
-        new.standing = self.standing.copy()
-        new.standing[edges] = outcomes.astype(np.int8)
-        moments = zip(users.tolist(), times.tolist(), strict=True)
-        new.actions = {**self.actions, **dict(zip(moments, amounts.tolist(), strict=True))}
-        return new
+        told.standing = self.standing.copy()
+        told.standing[rows.edges] = rows.outcomes.astype(np.int8)
+        told.actions = {**self.actions, **rows.actions}
+        return told
 
 
 def learned(network: Network, record: Round, told: Told, probabilities: Callable[[], F64]) -> tuple[I64, F64]:

@@ -35,7 +35,8 @@ class Backend(Protocol):
         """A new pool of connections; nothing is connected yet."""
 
     def prepare(self, connection: sa.Connection) -> None:
-        """Settings which the database keeps and which cannot be made inside a transaction."""
+        """Settings which the database keeps and which cannot be made inside a transaction, if it has any."""
+        return
 
     def begin_write(self, connection: sa.Connection) -> None:
         """Begin a transaction that no other writer of the store can join; waits for its turn."""
@@ -44,7 +45,8 @@ class Backend(Protocol):
         """Begin a transaction that sees one moment, now, and blocks nobody."""
 
     def check_in_place(self, connection: sa.Connection) -> None:
-        """Refuse to go on if the database's files are no longer those that were opened."""
+        """Refuse to go on if the database's files are no longer those that were opened; a server sees to its own."""
+        return
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
         """Insert many rows, each in the order of the table's columns."""

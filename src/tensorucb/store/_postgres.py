@@ -90,9 +90,6 @@ class PostgresBackend(Backend):
         connection.patience = self.timeout + _GRACE
         return connection
 
-    def prepare(self, connection: sa.Connection) -> None:
-        """Nothing to do: every setting goes with its transaction."""
-
     def begin_write(self, connection: sa.Connection) -> None:
         """A transaction that reads what was committed before its turn came, and is on disk when it ends."""
         wait = round(self.timeout * 1000)
@@ -105,9 +102,6 @@ class PostgresBackend(Backend):
         """``REPEATABLE READ READ ONLY``, whose moment is its first statement: made at once."""
         connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         connection.exec_driver_sql("SELECT 1")
-
-    def check_in_place(self, connection: sa.Connection) -> None:
-        """Nothing to do: a server looks after its own files."""
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
         driver = connection.connection.driver_connection

@@ -82,6 +82,8 @@ class NodeEvents:
 
 
 Responses = EdgeResponses | NodeEvents
+EventContent = tuple[int, str, int, int | None, float | None, float | None]
+"""A response with an event id: round, "edge" or "node", source or user, target, outcome, time."""
 
 
 @dataclass(frozen=True)
@@ -164,17 +166,6 @@ def damage_named(url: str) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise FileFormatError(f"{url} is damaged: it holds text that is none. Use another copy.") from error
-
-
-def as_ids(rows: Sequence[Sequence[Any]]) -> tuple[I64, list[int | str]]:
-    """Rows and ids of users from lines of (row, id as an integer, id as a text)."""
-    ids = [row[2] if row[1] is None else row[1] for row in rows]
-    if not all(isinstance(value, int | str) for value in ids):
-        raise damage("a user has no id")
-    try:
-        return np.array([row[0] for row in rows], dtype=np.int64), ids
-    except (TypeError, ValueError, OverflowError) as error:
-        raise damage(error) from error
 
 
 def pack(rows: Responses) -> bytes:

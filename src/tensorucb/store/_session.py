@@ -1,35 +1,32 @@
-"""One transaction on a SQL database: plain records in and out, SQL in between."""
+"""One transaction on a store: plain records in and out."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
-from tensorucb.arrays import I64
 from tensorucb.checks import check_id
-from tensorucb.errors import FileFormatError, InputError, ShapeError, StateError, UnknownIdError
+from tensorucb.errors import InputError, UnknownIdError
 from tensorucb.store import _tables as tables
-from tensorucb.store._backend import Backend
-from tensorucb.store._checksum import Groups, row_hash, user_hashes
+from tensorucb.store._backend import HELD
 from tensorucb.store._protocol import (
     CampaignRecord,
     EdgeResponses,
+    EventContent,
     EventRecord,
     NodeEvents,
     Preference,
     Responses,
     RoundRecord,
     TokenRecord,
-    as_ids,
     check_columns,
     check_texts,
-    damage_named,
     dump_json,
     joined,
     load_json,
@@ -38,117 +35,52 @@ from tensorucb.store._protocol import (
     with_amounts,
     without_user,
 )
+from tensorucb.store._rows import CheckedRows, Row
 
-Rows = list[tuple[Any, ...]]
-Known = dict[str, tuple[int, str, int, int | None, float | None, float | None]]
-
-# The statements of every small call, made once: making one takes as long as running it.
-_C: sa.BindParameter[int] = sa.bindparam("c")
-_user, _event, _at = tables.user.c, tables.event.c, tables.round_.c
-_response, _event_id, _said = tables.response.c, tables.event_id.c, tables.preference.c
-_PRESENT = sa.select(tables.campaign.c.campaign).where(tables.campaign.c.campaign == sa.bindparam("c"))
-_LAST_EVENT = sa.select(sa.func.max(_event.seq)).where(_event.campaign == _C)
-_NEW_EVENT = sa.insert(tables.event)
-_EVENTS = (
-    sa.select(*list(_event)[1:]).where(_event.campaign == _C, _event.seq > sa.bindparam("since")).order_by(_event.seq)
-)
-_ROUNDS = sa.select(*list(_at)[1:]).where(_at.campaign == _C).order_by(_at.number)
-_ROUND = _ROUNDS.where(_at.number == sa.bindparam("number"))
-_ROUNDS_SINCE = _ROUNDS.where(_at.opened > sa.bindparam("since"))
-_COUNTS = sa.select(_at.campaign, _at.status, sa.func.count()).group_by(_at.status, _at.campaign)
-_DUE = (
-    sa.select(tables.campaign.c.name)
-    .where(
-        tables.campaign.c.campaign.in_(
-            sa.select(_at.campaign).where(_at.status == "open", _at.deadline <= sa.bindparam("now"))
-        )
-    )
-    .order_by(tables.campaign.c.campaign)
-)
-_USER = (_user.user_row, _user.id_integer, _user.id_text)
-_EXPLANATION = sa.select(tables.explanation.c.data).where(
-    tables.explanation.c.campaign == _C, tables.explanation.c.round == sa.bindparam("number")
-)
-_BLOBS = sa.select(tables.blob.c.name).where(tables.blob.c.campaign == _C)
-_BATCHES = (
-    sa.select(_response.round, _response.seq, _response.kind, _response.data)
-    .where(_response.campaign == _C, _response.round.between(sa.bindparam("first"), sa.bindparam("last")))
-    .order_by(_response.round, _response.seq)
-)
-_EVENT_IDS = sa.select(*list(_event_id)[1:]).where(
-    _event_id.campaign == _C, _event_id.round.between(sa.bindparam("first"), sa.bindparam("last"))
-)
-_token, _logout = tables.token.c, tables.logout.c
-_TOKENS = sa.select(*_token).order_by(_token.created, _token.name)
 _KINDS: dict[str, type[Responses]] = {"edge": EdgeResponses, "node": NodeEvents}
-PIECE_BYTES, _PIECE = 1 << 28, "|"  # of a large blob, and what stands before the number in a piece's name
+_STORE = 0  # in place of a campaign's number: what belongs to the whole store
+_IDS, _SECRET, _TOKENS, _LOGINS = "user-ids", "secret", "tokens", "ended-logins"
+PIECE_BYTES = 1 << 26  # of a large blob: databases refuse values of a gigabyte
+
+_event, _round, _said = tables.event.c, tables.round_.c, tables.preference.c
+_LAST_EVENT = sa.select(sa.func.max(_event.seq)).where(_event.campaign == sa.bindparam("c"))
+_COUNTS = sa.select(_round.campaign, _round.status, sa.func.count()).group_by(_round.status, _round.campaign)
+_PIECES = (
+    sa.select(tables.blob.c.piece, tables.blob.c.data)
+    .where(tables.blob.c.campaign == sa.bindparam("c"), tables.blob.c.name == sa.bindparam("name"))
+    .order_by(tables.blob.c.piece)
+)
 
 
-class Session:
+def _names_of(campaigns: sa.Select[Any]) -> sa.Select[Any]:
+    """Names of campaigns by their numbers, oldest first."""
+    table = tables.campaign.c
+    return sa.select(table.name).where(table.campaign.in_(campaigns)).order_by(table.campaign)
+
+
+_DUE = _names_of(sa.select(_round.campaign).where(_round.status == "open", _round.deadline <= sa.bindparam("now")))
+_HOLDING = _names_of(sa.select(tables.blob.c.campaign).where(tables.blob.c.name == sa.bindparam("blob")))
+
+
+class Session(CheckedRows):
     """Reads and, inside :meth:`SQLStore.write`, writes; one consistent view from beginning to end.
 
-    All that is read and written has its checksums. Tokens, the secret and ended logins belong to the whole store.
+    Tokens, the secret and ended logins belong to the whole store.
     """
 
-    def __init__(self, backend: Backend, connection: sa.Connection, writable: bool) -> None:
-        self._backend = backend
-        self._connection = connection
-        self._writable = writable
-        self._pid: int | None = os.getpid()
-        self._present: set[int] = set()
-        self._blob_names: dict[int, list[str]] = {}
-        self._groups = Groups(backend.shown, self._rows, self._run)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._listed_blobs: dict[int, list[Row]] = {}
+        self._last_events: dict[int, int] = {}
 
-    def end(self) -> None:
-        """No statement after this one."""
-        self._pid = None
-
-    def _check(self, change: bool) -> None:
-        if self._pid != os.getpid():
-            raise StateError("this session is over, or belongs to another process; begin a new one with the store.")
-        if change and not self._writable:
-            raise StateError("this is a read-only view; write inside `with store.write() as session`.")
-
-    def _run(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> sa.CursorResult[Any]:
-        self._check(change=False)
-        with damage_named(self._backend.shown):
-            result: sa.CursorResult[Any] = self._connection.execute(statement, values)
-        return result
-
-    def _rows(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Rows:
-        """All rows as the driver made them, which takes a third of the time of SQLAlchemy's own."""
-        result = self._run(statement, values)
-        assert result.cursor is not None
-        with damage_named(self._backend.shown):
-            rows = list(result.cursor.fetchall())
-        result.close()
-        return rows
-
-    def _begin_change(self, campaign: int) -> None:
-        """Refuse to write in a read-only view, or for a campaign that does not exist."""
-        self._check(change=True)
-        if campaign not in self._present:
-            if not self._rows(_PRESENT, {"c": campaign}):
-                raise UnknownIdError(f"the store holds no campaign number {campaign}.")
-            self._present.add(campaign)
-
-    def _checked(
-        self,
-        part: str,
-        query: sa.Executable,
-        values: Mapping[str, Any] | None = None,
-        campaign: int = 0,
-        number: int = 0,
-    ) -> Rows:
-        """The rows of a group, which must give its checksum."""
-        rows = self._rows(query, values)
-        self._groups.check(campaign, part, number, [row_hash(*row) for row in rows])
-        return rows
+    # -- campaigns --
 
     def campaigns(self) -> list[CampaignRecord]:
         """All campaigns, oldest first."""
-        rows = self._checked("campaign", sa.select(tables.campaign).order_by(tables.campaign.c.campaign))
-        return [CampaignRecord(number, name, load_json(text), created) for number, name, text, created in rows]
+        return [
+            CampaignRecord(number, name, load_json(text), created)
+            for number, name, text, created in self._read(tables.campaign)
+        ]
 
     def campaign(self, name: str) -> CampaignRecord | None:
         """The campaign of that name, if there is one."""
@@ -158,114 +90,106 @@ class Session:
         """A new campaign; a name that exists is an :class:`~tensorucb.errors.InputError`."""
         self._check(change=True)
         check_texts([name], "a campaign's name")
-        text, created = dump_json(settings), float(created)
+        text = dump_json(settings)
         if self.campaign(name) is not None:
             raise InputError(f"there is a campaign called {name!r} already; load it, or choose another name.")
-        insert = sa.insert(tables.campaign).values(name=name, settings=text, created=created)
+        insert = sa.insert(tables.campaign).values(name=name, settings=text, created=float(created))
         number = int(self._run(insert.returning(tables.campaign.c.campaign)).scalar_one())
-        self._groups.add(0, "campaign", 0, [row_hash(number, name, text, created)])
-        return CampaignRecord(number, name, load_json(text), created)
+        self._count(tables.campaign, _STORE, [(number, name, text, float(created))])
+        return CampaignRecord(number, name, load_json(text), float(created))
 
     def delete_campaign(self, campaign: int) -> None:
         """Remove a campaign and all that belongs to it."""
         self._begin_change(campaign)
-        rows = self._rows(sa.select(tables.campaign).where(tables.campaign.c.campaign == campaign))
-        self._groups.remove(0, "campaign", 0, [row_hash(*row) for row in rows])
-        for table in (*tables.OWNED, tables.campaign):
+        self._remove(tables.campaign, _STORE, [row for row in self._read(tables.campaign) if row[0] == campaign])
+        for table in (*tables.OWNED, tables.checksum):
             self._run(sa.delete(table).where(table.c.campaign == campaign))
         self._present.discard(campaign)
+        self._listed_blobs.pop(campaign, None)
+        self._last_events.pop(campaign, None)
+
+    def campaigns_with(self, blob: str) -> list[str]:
+        """Names of the campaigns that have a blob of this name, oldest first."""
+        return [name for (name,) in self._rows(_HOLDING, {"blob": blob})]
+
+    # -- blobs, users --
 
     def blobs(self, campaign: int, prefix: str = "") -> list[str]:
         """Names of the stored blobs that start with ``prefix``, sorted."""
-        names = self._blob_names.get(campaign)
-        if names is None:
-            rows = self._checked("blob", _BLOBS, {"c": campaign}, campaign)
-            names = sorted(name for (name,) in rows if _PIECE not in name)
-            if not self._writable:  # nothing changes within a view of one moment
-                self._blob_names[campaign] = names
-        return [name for name in names if name.startswith(prefix)]
+        return sorted({name for name, *_ in self._blob_list(campaign) if name.startswith(prefix)})
+
+    def _blob_list(self, campaign: int) -> list[Row]:
+        """Name, number and digest of all pieces."""
+        if campaign not in self._listed_blobs:
+            self._listed_blobs[campaign] = self._read(tables.blob, campaign)
+        return self._listed_blobs[campaign]
 
     def blob(self, campaign: int, name: str) -> bytes | None:
         """A stored blob, if there is one."""
-        pieces = [self._piece(campaign, name)]
-        while pieces[-1] is not None and len(pieces[-1]) == PIECE_BYTES:
-            pieces.append(self._piece(campaign, f"{name}{_PIECE}{len(pieces)}"))
-        if pieces[-1] is None and (len(pieces) > 1 or name in self.blobs(campaign)):
-            raise FileFormatError(f"{self._backend.shown} is damaged: blob {name!r} is lost. Use a backup.")
-        return pieces[0] if len(pieces) == 1 else b"".join(piece for piece in pieces if piece is not None)
-
-    def _piece(self, campaign: int, name: str) -> bytes | None:
-        table = tables.blob.c
-        data = self._run(sa.select(table.data).where(table.campaign == campaign, table.name == name)).scalar()
-        return None if data is None else bytes(data)
+        written = [(piece, digest) for own, piece, digest in self._blob_list(campaign) if own == name]
+        pieces = self._rows(_PIECES, {"c": campaign, "name": name})
+        if written != [(piece, _digest(data)) for piece, data in pieces]:
+            raise self._damaged(f"blob {name!r}")
+        return b"".join(data for _, data in pieces) if pieces else None
 
     def put_blob(self, campaign: int, name: str, data: bytes) -> None:
-        """Store or replace a blob; a large one in pieces, since databases refuse values of a gigabyte.
-
-        Whoever reads goes on until a piece is not full, so the last one may be empty.
-        """
+        """Store or replace a blob; a large one in pieces."""
         check_texts([name], "a blob's name")
-        for number in range(len(data) // PIECE_BYTES + 1):
-            piece = data if len(data) < PIECE_BYTES else data[number * PIECE_BYTES : (number + 1) * PIECE_BYTES]
-            named = f"{name}{_PIECE}{number}" if number else name
-            if self._put(tables.blob, {"campaign": campaign, "name": named}, {"data": piece}):
-                self._groups.add(campaign, "blob", 0, [row_hash(named)])
+        self.delete_blobs(campaign, [name])
+        pieces = [data[start : start + PIECE_BYTES] for start in range(0, max(len(data), 1), PIECE_BYTES)]
+        rows = [(name, number, _digest(piece), piece) for number, piece in enumerate(pieces)]
+        self._add(tables.blob, campaign, rows)
+        self._listed_blobs.pop(campaign, None)
 
     def delete_blobs(self, campaign: int, names: Iterable[str]) -> None:
         """Remove blobs; names that do not exist are fine."""
         self._begin_change(campaign)
-        table, wanted = tables.blob.c, set(names)
-        rows = self._rows(_BLOBS, {"c": campaign})
-        named = [name for (name,) in rows if name.partition(_PIECE)[0] in wanted]
-        self._run(sa.delete(tables.blob).where(table.campaign == campaign, self._backend.among(table.name, named)))
-        self._groups.remove(campaign, "blob", 0, [row_hash(name) for name in named])
+        gone = set(names)
+        self._remove(tables.blob, campaign, [row for row in self._blob_list(campaign) if row[0] in gone])
+        self._listed_blobs.pop(campaign, None)
 
-    def users(self, campaign: int) -> tuple[I64, list[int | str]]:
-        """Rows (ascending) and ids of all users."""
-        query = sa.select(*_USER).where(_user.campaign == campaign).order_by(_user.user_row)
-        rows, ids = as_ids(self._rows(query))
-        self._groups.check(campaign, "user", 0, user_hashes(rows, ids))
-        return rows, ids
+    def _document(self, campaign: int, name: str) -> list[Any]:
+        """A blob that is a list in JSON; an empty one if there is none."""
+        data = self.blob(campaign, name)
+        return [] if data is None else json.loads(data)
 
-    def add_users(self, campaign: int, rows: I64, ids: Sequence[int | str]) -> None:
-        """New users."""
+    def _put_document(self, campaign: int, name: str, entries: Sequence[Any]) -> None:
+        self.put_blob(campaign, name, json.dumps(entries, ensure_ascii=False).encode())
+
+    def users(self, campaign: int) -> list[int | str]:
+        """Ids of all users, by their row."""
+        return self._document(campaign, _IDS)
+
+    def add_users(self, campaign: int, ids: Sequence[int | str]) -> None:
+        """New users, behind the others."""
         self._begin_change(campaign)
-        if len(rows) != len(ids):
-            raise ShapeError(f"each user needs a row and an id; got {len(rows)} rows and {len(ids)} ids.")
-        plain = [check_id("a user's id", value) for value in ids]
-        numbers = [value if isinstance(value, int) else None for value in plain]
-        texts = [value if isinstance(value, str) else None for value in plain]
-        lines = zip([campaign] * len(plain), np.asarray(rows).tolist(), numbers, texts, strict=True)
-        self._backend.insert(self._connection, tables.user, lines)
-        self._groups.add(campaign, "user", 0, user_hashes(rows, plain))
+        everybody = [*self.users(campaign), *(check_id("a user's id", value) for value in ids)]
+        if len(set(everybody)) != len(everybody):
+            raise InputError(HELD)
+        self._put_document(campaign, _IDS, everybody)
+
+    # -- what people said about being contacted --
 
     def preferences(self, campaign: int) -> list[Preference]:
         """What people said about being contacted by a campaign, or with 0 by any campaign, by person."""
-        query = sa.select(_said.person, _said.answer, _said.since).where(_said.campaign == campaign)
-        rows = self._checked("preference", query.order_by(_said.person), None, campaign)
-        return [Preference(*row) for row in rows]
+        return [Preference(*row) for row in self._read(tables.preference, campaign)]
 
     def put_preferences(self, campaign: int, records: Sequence[Preference]) -> None:
         """What these people said last; whatever is stored of them before goes."""
         self.delete_preferences(campaign, [record.person for record in records])
+        check_texts((record.answer for record in records), "an answer")
         rows = [(record.person, record.answer, float(record.since)) for record in records]
-        check_texts((answer for _, answer, _ in rows), "an answer")
-        self._backend.insert(self._connection, tables.preference, ((campaign, *row) for row in rows))
-        self._groups.add(campaign, "preference", 0, [row_hash(*row) for row in rows])
+        self._add(tables.preference, campaign, rows)
 
     def delete_preferences(self, campaign: int, people: Iterable[int]) -> None:
         """Forget what these people said; those who said nothing are fine."""
-        if campaign:
-            self._begin_change(campaign)
-        self._check(change=True)
-        named = set(people)
-        gone = [record for record in self.preferences(campaign) if record.person in named]
-        if not gone:
-            return
-        one = sa.and_(_said.campaign == campaign, _said.person == sa.bindparam("who"))
-        self._connection.execute(sa.delete(tables.preference).where(one), [{"who": each.person} for each in gone])
-        hashes = [row_hash(each.person, each.answer, each.since) for each in gone]
-        self._groups.remove(campaign, "preference", 0, hashes)
+        self._begin_change(campaign)
+        gone = set(people)
+        self._remove(
+            tables.preference, campaign, [row for row in self._read(tables.preference, campaign) if row[0] in gone]
+        )
+
+    # -- the log --
 
     def append_event(
         self, campaign: int, kind: str, round_number: int | None, payload: Mapping[str, Any], created: float
@@ -274,42 +198,59 @@ class Session:
         self._begin_change(campaign)
         check_texts([kind], "an event's kind")
         # Writers come one after another, so that the next number is free and numbers follow the order of commits.
-        [(last,)] = self._rows(_LAST_EVENT, {"c": campaign})
-        seq, text, created = int(last or 0) + 1, dump_json(payload), float(created)
-        values = {"campaign": campaign, "seq": seq, "kind": kind, "round": round_number, "created": created}
-        self._run(_NEW_EVENT, {**values, "payload": text})
-        self._groups.add(campaign, "event", seq, [row_hash(seq, kind, round_number, text, created)])
+        seq = self.last_event(campaign) + 1
+        self._add(tables.event, campaign, [(seq, kind, round_number, dump_json(payload), float(created))])
+        self._last_events[campaign] = seq
         return seq
 
     def events(self, campaign: int, since: int = 0, kinds: Sequence[str] | None = None) -> list[EventRecord]:
         """Events with ``seq > since`` in order; of these kinds alone, if there are any."""
-        query = _EVENTS if kinds is None else _EVENTS.where(_event.kind.in_(kinds))
-        rows = self._rows(query, {"c": campaign, "since": since})
-        hashes = {row[0]: [row_hash(*row)] for row in rows}
-        self._groups.check_each(campaign, "event", hashes, since + 1, some=kinds is not None)
-        return [EventRecord(seq, kind, at, load_json(text), made) for seq, kind, at, text, made in rows]
+        where = None if kinds is None else _event.kind.in_(kinds)
+        rows = self._read(tables.event, campaign, since + 1, where=where)
+        if rows:
+            self._present.add(campaign)
+        if rows and kinds is None:
+            self._last_events[campaign] = rows[-1][0]
+        return [_event_record(row) for row in rows]
 
     def last_event(self, campaign: int) -> int:
         """The number of the log's last event; 0 if it is empty."""
-        [(last,)] = self._rows(_LAST_EVENT, {"c": campaign})
-        return int(last or 0)
+        if campaign not in self._last_events:
+            [(last,)] = self._rows(_LAST_EVENT, {"c": campaign})
+            self._last_events[campaign] = int(last or 0)
+        return self._last_events[campaign]
+
+    def replace_event_payload(self, campaign: int, seq: int, payload: Mapping[str, Any]) -> None:
+        """Rewrite an event's payload: only for removing a person."""
+        self._begin_change(campaign)
+        rows = self._read(tables.event, campaign, seq, seq)
+        if not rows:
+            raise UnknownIdError(f"the campaign's log has no event {seq}.")
+        [(_, kind, at, _, created)] = rows
+        self._put(tables.event, campaign, (seq, kind, at, dump_json(payload), created))
+
+    # -- rounds --
 
     def rounds(self, campaign: int) -> list[RoundRecord]:
         """All rounds by number."""
-        rows = self._rows(_ROUNDS, {"c": campaign})
-        self._groups.check_each(campaign, "round", {row[0]: [row_hash(*row)] for row in rows})
-        return [_round(row) for row in rows]
+        return [_round_record(row) for row in self._read(tables.round_, campaign)]
 
     def rounds_since(self, campaign: int, moment: float) -> list[RoundRecord]:
         """Rounds that were opened after a moment, by number."""
-        rows = self._rows(_ROUNDS_SINCE, {"c": campaign, "since": moment})
-        self._groups.check_each(campaign, "round", {row[0]: [row_hash(*row)] for row in rows}, some=True)
-        return [_round(row) for row in rows]
+        return [_round_record(row) for row in self._read(tables.round_, campaign, where=_round.opened > moment)]
 
     def round(self, campaign: int, number: int) -> RoundRecord | None:
         """The round of that number, if there is one."""
-        rows = self._checked("round", _ROUND, {"c": campaign, "number": number}, campaign, number)
-        return _round(rows[0]) if rows else None
+        rows = self._read(tables.round_, campaign, number, number)
+        return _round_record(rows[0]) if rows else None
+
+    def put_round(self, campaign: int, record: RoundRecord) -> None:
+        """Insert a round, or replace the one of the same number."""
+        check_texts([record.id, record.request_id, record.status], "a round's id or request id")
+        moments = (None if moment is None else float(moment) for moment in (record.deadline, record.closed))
+        opened = (record.number, record.id, record.status, float(record.opened), *moments)
+        row = (*opened, record.revision, record.request_id, dump_json(record.payload))
+        self._put(tables.round_, campaign, row)
 
     def round_counts(self) -> dict[int, dict[str, int]]:
         """For each campaign that has rounds, how many of each status."""
@@ -322,42 +263,16 @@ class Session:
         """Names of the campaigns with open rounds whose deadline has passed, oldest first."""
         return [name for (name,) in self._rows(_DUE, {"now": now})]
 
-    def campaigns_with(self, blob: str) -> list[str]:
-        """Names of the campaigns that have a blob of this name, oldest first."""
-        holding = sa.select(tables.blob.c.campaign).where(tables.blob.c.name == blob)
-        table = tables.campaign.c
-        query = sa.select(table.name).where(table.campaign.in_(holding)).order_by(table.campaign)
-        return [name for (name,) in self._rows(query)]
-
-    def put_round(self, campaign: int, record: RoundRecord) -> None:
-        """Insert a round, or replace the one of the same number."""
-        check_texts([record.id, record.request_id, record.status], "a round's id or request id")
-        values = {name: getattr(record, name) for name in tables.round_.c.keys()[2:-1]}
-        for name in ("opened", "deadline", "closed"):
-            values[name] = None if values[name] is None else float(values[name])
-        values["payload"] = dump_json(record.payload)
-        self._put(tables.round_, {"campaign": campaign, "number": record.number}, values)
-        self._groups.put(campaign, "round", record.number, [row_hash(record.number, *values.values())])
-
     def explanation(self, campaign: int, round_number: int) -> bytes | None:
         """Why users were chosen in a round, as :meth:`put_explanation` stored it."""
-        values = {"c": campaign, "number": round_number}
-        rows = self._checked("explanation", _EXPLANATION, values, campaign, round_number)
-        return rows[0][0] if rows else None
+        rows = self._read(tables.explanation, campaign, round_number, round_number)
+        return rows[0][1] if rows else None
 
     def put_explanation(self, campaign: int, round_number: int, data: bytes) -> None:
         """Store or replace the explanation of a round."""
-        self._put(tables.explanation, {"campaign": campaign, "round": round_number}, {"data": data})
-        self._groups.put(campaign, "explanation", round_number, [row_hash(data)])
+        self._put(tables.explanation, campaign, (round_number, data))
 
-    def _put(self, table: sa.Table, key: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-        """Replace a row or insert it; whether it is new."""
-        self._begin_change(key["campaign"])
-        found = sa.and_(*(table.c[name] == value for name, value in key.items()))
-        new = self._run(sa.update(table).where(found).values(**values)).rowcount == 0
-        if new:
-            self._run(sa.insert(table).values(**key, **values))
-        return new
+    # -- responses --
 
     def edge_responses(self, campaign: int, round_number: int, upto: int | None = None) -> EdgeResponses:
         """Edge responses of a round, told up to an event or until now, by source, then target."""
@@ -390,57 +305,33 @@ class Session:
         self, campaign: int, first: int, last: int, event_ids: bool
     ) -> list[tuple[int, int, str, EdgeResponses | NodeEvents]]:
         """Round, event and kind of each batch of some rounds, and its rows as they came."""
-        values = {"c": campaign, "first": first, "last": last}
-        rows = self._rows(_BATCHES, values)
-        self._check_by_round(campaign, "response", [(row[0], row) for row in rows], first, last)
         names: dict[tuple[int, int, str], dict[int, str]] = {}
         if event_ids:
-            lines = self._rows(_EVENT_IDS, values)
-            self._check_by_round(campaign, "event_id", [(line[1], line) for line in lines], first, last)
-            for name, number, seq, kind, place in lines:
+            for name, number, seq, kind, place in self._read(tables.event_id, campaign, first, last):
                 names.setdefault((number, seq, kind), {})[place] = name
         return [
             (number, seq, kind, unpack(_KINDS[kind], data, names.get((number, seq, kind), {})))
-            for number, seq, kind, data in rows
+            for number, seq, kind, data in self._read(tables.response, campaign, first, last)
         ]
 
-    def _check_by_round(
-        self, campaign: int, part: str, rows: Iterable[tuple[int, tuple[Any, ...]]], first: int, last: int
-    ) -> None:
-        hashes: dict[int, list[int]] = {}
-        for number, row in rows:
-            hashes.setdefault(number, []).append(row_hash(*row))
-        self._groups.check_each(campaign, part, hashes, first, last)
-
-    def add_edge_responses(self, campaign: int, round_number: int, rows: EdgeResponses, seq: int) -> None:
+    def add_responses(self, campaign: int, round_number: int, rows: Responses, seq: int) -> None:
         """Insert a batch that an event of the log brought; an event id that is there already is refused."""
-        self._add(campaign, round_number, "edge", rows, seq)
-
-    def add_node_events(self, campaign: int, round_number: int, rows: NodeEvents, seq: int) -> None:
-        """The same of node events."""
-        self._add(campaign, round_number, "node", rows, seq)
-
-    def _add(self, campaign: int, round_number: int, kind: str, rows: Responses, seq: int) -> None:
         self._begin_change(campaign)
         check_columns(rows)
-        if not rows.times.size:
-            return
-        row = (round_number, seq, kind, pack(rows))
-        self._backend.insert(self._connection, tables.response, [(campaign, *row)])
-        self._groups.add(campaign, "response", round_number, [row_hash(*row)])
-        named = [(name, place) for place, name in enumerate(rows.event_ids) if name is not None]
-        if named:
-            lines = [(name, round_number, seq, kind, place) for name, place in named]
-            self._backend.insert(self._connection, tables.event_id, [(campaign, *line) for line in lines])
-            self._groups.add(campaign, "event_id", round_number, [row_hash(*line) for line in lines])
+        kind = "edge" if isinstance(rows, EdgeResponses) else "node"
+        if rows.times.size:
+            self._add(tables.response, campaign, [(round_number, seq, kind, pack(rows))])
+            named = [(name, place) for place, name in enumerate(rows.event_ids) if name is not None]
+            self._add(tables.event_id, campaign, [(name, round_number, seq, kind, place) for name, place in named])
 
-    def known_event_ids(self, campaign: int, event_ids: Sequence[str]) -> Known:
-        """What is stored under these event ids: (round, "edge" or "node", source or user, target, outcome, time)."""
+    def known_event_ids(self, campaign: int, event_ids: Sequence[str]) -> dict[str, EventContent]:
+        """What is stored under these event ids."""
         if not event_ids:
             return {}
         check_texts(event_ids, "an event id")
-        query = sa.select(*list(_event_id)[1:]).where(
-            _event_id.campaign == campaign, self._backend.among(_event_id.name, event_ids)
+        column = tables.event_id.c
+        query = sa.select(column.name, column.round, column.seq, column.kind, column.place).where(
+            column.campaign == campaign, self._backend.among(column.name, event_ids)
         )
         lines = self._rows(query)
         batches = {
@@ -453,35 +344,20 @@ class Session:
             for name, number, seq, kind, place in lines
         }
 
-    def replace_event_payload(self, campaign: int, seq: int, payload: Mapping[str, Any]) -> None:
-        """Rewrite an event's payload: only for removing a person."""
-        self._begin_change(campaign)
-        one = sa.and_(_event.campaign == campaign, _event.seq == seq)
-        found = self._rows(sa.select(_event.kind, _event.round, _event.created).where(one))
-        if not found:
-            raise UnknownIdError(f"the campaign's log has no event {seq}.")
-        [(kind, at, created)] = found
-        text = dump_json(payload)
-        self._run(sa.update(tables.event).where(one).values(payload=text))
-        self._groups.put(campaign, "event", seq, [row_hash(seq, kind, at, text, created)])
-
     def erase_user(self, campaign: int, row: int) -> int:
         """Remove a user and every response that names them; users behind them move up by one row, here and there.
 
         Returns how many responses went.
         """
         self._begin_change(campaign)
-        users, ids = self.users(campaign)
-        self._run(sa.delete(tables.user).where(_user.campaign == campaign))
-        self._groups.put(campaign, "user", 0, [])
-        left = users != row
-        self.add_users(campaign, users[left] - (users[left] > row), [ids[at] for at in np.flatnonzero(left).tolist()])
+        ids = self.users(campaign)
+        self._put_document(campaign, _IDS, [*ids[:row], *ids[row + 1 :]])
         removed = 0
-        for (number,) in self._rows(sa.select(_response.round).where(_response.campaign == campaign).distinct()):
-            for seq, kind, rows in self._taken(campaign, number):
+        for number in sorted({number for number, *_ in self._read(tables.response, campaign)}):
+            for seq, rows in self._taken(campaign, number):
                 kept = without_user(rows, row)
                 removed += rows.times.size - kept.times.size
-                self._add(campaign, number, kind, kept, seq)
+                self.add_responses(campaign, number, kept, seq)
         return removed
 
     def fill_amounts(
@@ -492,69 +368,73 @@ class Session:
         nodes: Mapping[tuple[int, float], float],
     ) -> None:
         """Add amounts to rows of a round that were told without one, by (source, target) and by (user, time)."""
-        self._begin_change(campaign)
-        amounts: dict[str, Mapping[Any, float]] = {"edge": edges, "node": nodes}
-        for seq, kind, rows in self._taken(campaign, round_number):
-            self._add(campaign, round_number, kind, with_amounts(rows, amounts[kind]), seq)
+        for seq, rows in self._taken(campaign, round_number):
+            amounts: Mapping[Any, float] = edges if isinstance(rows, EdgeResponses) else nodes
+            self.add_responses(campaign, round_number, with_amounts(rows, amounts), seq)
 
-    def _taken(self, campaign: int, number: int) -> list[tuple[int, str, EdgeResponses | NodeEvents]]:
-        """Event, kind and rows of all batches of a round, which are deleted, to be stored otherwise."""
+    def _taken(self, campaign: int, number: int) -> list[tuple[int, EdgeResponses | NodeEvents]]:
+        """Event and rows of all batches of a round, which are deleted, to be stored otherwise."""
         batches = self._batches(campaign, number, number, event_ids=True)
-        for part, table in (("response", tables.response), ("event_id", tables.event_id)):
-            self._run(sa.delete(table).where(table.c.campaign == campaign, table.c.round == number))
-            self._groups.put(campaign, part, number, [])
-        return [(seq, kind, rows) for _, seq, kind, rows in batches]
+        for table in (tables.response, tables.event_id):
+            self._remove(table, campaign, self._read(table, campaign, number, number))
+        return [(seq, rows) for _, seq, _, rows in batches]
+
+    # -- what belongs to the whole store --
 
     def tokens(self) -> list[TokenRecord]:
         """All tokens, oldest first."""
-        return [TokenRecord(*row) for row in self._checked("token", _TOKENS)]
+        records = [TokenRecord(**entry) for entry in self._document(_STORE, _TOKENS)]
+        return sorted(records, key=lambda record: (record.created, record.name))
 
     def put_token(self, record: TokenRecord) -> None:
         """A new token; a name that exists is an :class:`~tensorucb.errors.InputError`."""
-        self._check(change=True)
-        values = vars(record) | {"created": float(record.created)}
-        check_texts([record.name, record.role, record.hash], "a token's name, role or hash")
-        self._run(sa.insert(tables.token).values(**values))
-        self._groups.add(0, "token", 0, [row_hash(*values.values())])
+        records = self.tokens()
+        if any(other.name == record.name for other in records):
+            raise InputError(
+                f"there is a token called {record.name!r} already; revoke it first, or choose another name."
+            )
+        self._put_document(_STORE, _TOKENS, [asdict(other) for other in (*records, record)])
 
     def delete_token(self, name: str) -> None:
         """Remove a token; a name that does not exist is an :class:`~tensorucb.errors.UnknownIdError`."""
-        self._check(change=True)
-        record = next((record for record in self.tokens() if record.name == name), None)
-        if record is None:
+        records = self.tokens()
+        left = [asdict(record) for record in records if record.name != name]
+        if len(left) == len(records):
             raise UnknownIdError(f"the store holds no token called {name!r}.")
-        self._run(sa.delete(tables.token).where(_token.name == name))
-        self._groups.remove(0, "token", 0, [row_hash(*vars(record).values())])
+        self._put_document(_STORE, _TOKENS, left)
 
     def secret(self) -> bytes:
         """32 random bytes that this store was given when it was made, and that leave it nowhere."""
-        [(_, text)] = self._checked("secret", sa.select(tables.secret))
-        return bytes.fromhex(text)
+        secret = self.blob(_STORE, _SECRET)
+        if secret is None:
+            raise self._damaged("its secret")
+        return secret
 
     def put_secret(self, secret: bytes) -> None:
         """The secret of a store that is being made."""
-        row = ("service", secret.hex())
-        self._run(sa.insert(tables.secret).values(row))
-        self._groups.add(0, "secret", 0, [row_hash(*row)])
+        self.put_blob(_STORE, _SECRET, secret)
 
     def ended_logins(self) -> dict[str, float]:
         """Logins that were ended before their time, and when each would have ended by itself."""
-        return dict(self._checked("logout", sa.select(*_logout)))
+        return dict(self._document(_STORE, _LOGINS))
 
     def end_login(self, login: str, ends: float, now: float) -> None:
         """A login no longer counts; what is kept of those whose time is over goes. Ending again changes nothing."""
-        self._check(change=True)
-        check_texts([login], "a login")
-        known = self.ended_logins()
-        over = [row for row in known.items() if row[1] <= now]
-        self._run(sa.delete(tables.logout).where(_logout.ends <= now))
-        self._groups.remove(0, "logout", 0, [row_hash(*row) for row in over])
-        if login not in known and ends > now:
-            self._run(sa.insert(tables.logout).values(login=login, ends=float(ends)))
-            self._groups.add(0, "logout", 0, [row_hash(login, float(ends))])
+        logins = {**self.ended_logins(), login: float(ends)}
+        self._put_document(_STORE, _LOGINS, [entry for entry in logins.items() if entry[1] > now])
 
 
-def _round(row: Sequence[Any]) -> RoundRecord:
+def _digest(data: Any) -> str | None:
+    """SHA-256 of a piece; a flipped bit can make SQLite give back a text or a number instead."""
+    return hashlib.sha256(data).hexdigest() if isinstance(data, bytes) else None
+
+
+def _event_record(row: Row) -> EventRecord:
+    seq, kind, at, text, created = row
+    return EventRecord(seq, kind, at, load_json(text), created)
+
+
+def _round_record(row: Row) -> RoundRecord:
     return replace(RoundRecord(*row), payload=load_json(row[-1]))
 
 

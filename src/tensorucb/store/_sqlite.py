@@ -140,8 +140,9 @@ class SQLiteBackend(Backend):
             cursor.execute(f"PRAGMA busy_timeout={round(self.timeout * 1000)}")
 
     def begin_read(self, connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN")  # its moment is its first read: made at once
-        connection.exec_driver_sql(f"SELECT mark FROM {layout.name}").all()
+        cursor = connection.connection.cursor()
+        cursor.execute("BEGIN")
+        cursor.execute(f"SELECT mark FROM {layout.name}").fetchall()  # its moment is its first read: made at once
         self.check_in_place(connection)
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:

@@ -1,8 +1,10 @@
 """The schema: every table with its columns, keys and indexes, for SQLite and PostgreSQL alike.
 
 Queries name these tables. Responses are kept in batches, as they came: a row for each would take ten times the space.
-There are no foreign keys, which would be checked again for each of a million users; the session checks the campaign
-once and removes its rows with it.
+There are no foreign keys: the session checks the campaign once and removes its rows with it.
+
+Every table has checksums (`_rows`). Rows of the same ``group``, a column, or else all rows of a campaign, are read
+together and have one.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-LAYOUT = "2026-11-18"
+LAYOUT = "2026-11-18.2"
 """The mark of these tables and of how `_protocol` packs batches. Whoever changes either gives another mark: a store
 that has another one is refused when it is opened."""
 
@@ -30,8 +32,8 @@ def _text(name: str, *, optional: bool = False) -> sa.Column[str]:
     return sa.Column(name, sa.Text, nullable=optional)
 
 
-def _table(name: str, *items: sa.schema.SchemaItem, **options: Any) -> sa.Table:
-    return sa.Table(f"tensorucb_{name}", metadata, *items, **options)
+def _table(name: str, *items: sa.schema.SchemaItem, group: str | None = None, **options: Any) -> sa.Table:
+    return sa.Table(f"tensorucb_{name}", metadata, *items, info={"group": group}, **options)
 
 
 def _once(name: str, column: str) -> sa.Index:
@@ -52,24 +54,15 @@ campaign = _table(
     sa.UniqueConstraint("name", name="tensorucb_campaign_name"),
     sqlite_autoincrement=True,  # the number of a deleted campaign is never given again
 )
+# Bytes by name; those of campaign 0 belong to the whole store. A large blob is in pieces, each with its SHA-256.
 blob = _table(
     "blob",
     _integer("campaign"),
     _text("name"),
+    _integer("piece"),
+    _text("digest"),
     sa.Column("data", sa.LargeBinary, nullable=False),
-    sa.PrimaryKeyConstraint("campaign", "name"),
-)
-# An id is an integer or a text, and comes back as what it was.
-user = _table(
-    "user",
-    _integer("campaign"),
-    _integer("user_row"),
-    _integer("id_integer", optional=True),
-    _text("id_text", optional=True),
-    sa.PrimaryKeyConstraint("campaign", "user_row"),
-    _once("user_id_integer", "id_integer"),
-    _once("user_id_text", "id_text"),
-    sqlite_with_rowid=False,
+    sa.PrimaryKeyConstraint("campaign", "name", "piece"),
 )
 event = _table(
     "event",
@@ -80,6 +73,7 @@ event = _table(
     _text("payload"),
     _real("created"),
     sa.PrimaryKeyConstraint("campaign", "seq"),
+    group="seq",
 )
 round_ = _table(
     "round",
@@ -98,14 +92,16 @@ round_ = _table(
     _once("round_request", "request_id"),
     # Rounds that are due, over all campaigns.
     sa.Index("tensorucb_round_status", "status", "deadline", "campaign"),
+    group="number",
 )
-# Why users were chosen in a round; sealed by whoever made it, as blobs are.
+# Why users were chosen in a round.
 explanation = _table(
     "explanation",
     _integer("campaign"),
     _integer("round"),
     sa.Column("data", sa.LargeBinary, nullable=False),
     sa.PrimaryKeyConstraint("campaign", "round"),
+    group="round",
 )
 # What a round was told: a row per batch, whose columns of numbers are packed (`_protocol`). They name nobody.
 response = _table(
@@ -116,6 +112,7 @@ response = _table(
     _text("kind"),
     sa.Column("data", sa.LargeBinary, nullable=False),
     sa.PrimaryKeyConstraint("campaign", "round", "seq", "kind"),
+    group="round",
 )
 # The callers' own names of responses: where each stands in its batch.
 event_id = _table(
@@ -128,6 +125,7 @@ event_id = _table(
     _integer("place"),
     sa.PrimaryKeyConstraint("campaign", "name"),
     sa.Index("tensorucb_event_id_round", "campaign", "round"),
+    group="round",
     sqlite_with_rowid=False,
 )
 # What a person said about being contacted; campaign 0 is for all campaigns. A person is a keyed hash of the id.
@@ -140,7 +138,7 @@ preference = _table(
     sa.PrimaryKeyConstraint("campaign", "person"),
     sqlite_with_rowid=False,
 )
-# How many rows there are in a group that is read together, and the sum of their hashes; `_checksum` says why.
+# How many rows there are in a group, and the sum of their hashes; `_rows` says why.
 checksum = _table(
     "checksum",
     _integer("campaign"),
@@ -151,18 +149,7 @@ checksum = _table(
     sa.PrimaryKeyConstraint("campaign", "part", "number"),
     sqlite_with_rowid=False,
 )
-token = _table(
-    "token",
-    _text("name"),
-    _text("role"),
-    _text("hash"),
-    _real("created"),
-    sa.PrimaryKeyConstraint("name"),
-)
-secret = _table("secret", _text("name"), _text("value"), sa.PrimaryKeyConstraint("name"))
 layout = _table("layout", _text("mark"), sa.PrimaryKeyConstraint("mark"))
-# Logins that somebody has ended before their time.
-logout = _table("logout", _text("login"), _real("ends"), sa.PrimaryKeyConstraint("login"))
 
-OWNED = (checksum, blob, user, event, round_, explanation, response, event_id, preference)
+OWNED = (blob, event, round_, explanation, response, event_id, preference)
 """The tables whose rows belong to a campaign."""

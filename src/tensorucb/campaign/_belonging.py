@@ -1,120 +1,105 @@
-"""A log of several rounds: which of its rows belong to which round."""
+"""Which rows of what was told belong to which round: all to one that is named, or each to the rounds of its own."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import I64
-from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._handle import View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._responses import (
-    Batch,
-    Resolved,
-    check_sound,
-    read_responses,
-    resolve,
-    text_places,
-)
+from tensorucb.campaign._responses import Batch, Resolved, check_sound, resolve, text_places
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._tell import TellReport, contacted_only, store
-from tensorucb.errors import InputError, argument
+from tensorucb.checks import shown
+from tensorucb.errors import InputError, StateError, argument, call
 from tensorucb.reports import FileReport, LeftOut, Tolerance
 
-_log = logging.getLogger("tensorucb.campaign")
 _NO_NAME, _NO_ROUND = -1, -2
 """A row that names no round, and one that names none of this campaign's that take responses."""
 
 
-@dataclass(frozen=True, repr=False)
-class TellLogReport(TellReport):
-    """What became of the rows of a log, summed over its rounds; a row that belongs to several counts in each.
+class Belonging(NamedTuple):
+    """The rows of each round, how many name strangers or belong to no round, and what is left out."""
 
-    Attributes
-    ----------
-    other
-        Rows that belong to no round.
-    rounds
-        A report for each round to which rows belong, by its id.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> graph, products = tu.Graph.from_edges(["ann"], ["bob"]), {"tea": [1.0, 0.0], "soap": [0.0, 1.0]}
-    >>> campaign = tu.create_campaign("spring", graph=graph, products=products, storage="memory://")
-    >>> ask = campaign.ask("tea", k=1)
-    >>> report = campaign.tell_log({"user": ["bob", "bob"], "item": ["tea", "soap"], "time": [ask.opened + 60] * 2})
-    >>> report.accepted, report.other
-    (1, 1)
-    """
-
-    other: int = 0
-    rounds: Mapping[str, TellReport] = field(default_factory=dict)
-
-
-def tell_log(handle: Handle, responses: Any, tolerance: Tolerance, columns: Any) -> TellLogReport:
-    """Store the rows of a log that belong to rounds, in one transaction; see `Campaign.tell_log`."""
-    now = handle.clock()
-    with handle.read() as view:
-        batch = read_responses(
-            responses, strings=view.network.strings, settings=handle.record.settings, columns=columns
-        )
-        by_product = "product" in batch.extra and not batch.edges.rows.size
-        if batch.length and "round" not in batch.extra and not by_product:
-            raise InputError(
-                "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time.",
-                advice=(
-                    "Say which column it is with ",
-                    argument("columns", {"product": "NAME"}),
-                    "; if all rows belong to one round, name the round.",
-                ),
-            )
-        # All that needs no lock is done before others have to wait.
-        seen = view.ledger.seq
-        belonging = _by_round(view, batch, tolerance)
-    with handle.write(now) as view:
-        if view.ledger.seq != seen:
-            belonging = _by_round(view, batch, tolerance)
-        reports = {}
-        for round_id, found in belonging.rounds:
-            record = view.round(round_id)
-            reports[round_id], *_ = store(view, record, batch, found, view.told(record.number), now)
-    each = list(reports.values())
-    report = TellLogReport(
-        accepted=sum(report.accepted for report in each),
-        duplicates=sum(report.duplicates for report in each),
-        contradictions=tuple(clash for report in each for clash in report.contradictions),
-        late=sum(report.late for report in each),
-        outside_window=sum(report.outside_window for report in each),
-        unknown=belonging.unknown,
-        left_out=(*belonging.report.left_out, *(entry for report in each for entry in report.left_out)),
-        remarks=batch.remarks,
-        other=belonging.other,
-        rounds=reports,
-    )
-    _log.info("campaign %r: %d rounds told, %d new", handle.record.name, len(reports), report.accepted)
-    return report
-
-
-class _Belonging(NamedTuple):
-    """The rows of each round, by its id, how many name strangers or belong to no round, and what is left out."""
-
-    rounds: list[tuple[str, Resolved]]
+    rounds: list[tuple[Round, Resolved]]
     unknown: int
     other: int
     report: FileReport
 
 
-def _by_round(view: View, batch: Batch, tolerance: Tolerance) -> _Belonging:
-    """The rows that belong to rounds; an error if too many cannot be used.
+def of_one_round(round_id: str | int, view: View, batch: Batch, tolerance: Tolerance) -> Belonging:
+    """The rows that can be used for a round; an error if too many cannot."""
+    record = view.round(round_id)
+    if record.status == "cancelled":
+        raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
+    if record.kind == "history":
+        advice = "Use ", call("import_history"), " for more of it."
+        raise StateError(f"round {round_id} is imported history.", advice=advice)
+    batch = _of_its_product(record, batch)
+    found = resolve(view.network, batch)
+    rows, others = _contacted_only(view.network, record, batch, found)
+    return Belonging([(record, rows)], found.unknown, 0, check_sound(batch, found, tolerance, others))
+
+
+def _of_its_product(record: Round, batch: Batch) -> Batch:
+    """The rows that are about a round's product, or do not say; an error if all are about others."""
+    own = record.product
+    if own is None or "product" not in batch.extra or not batch.length:
+        return batch
+    products = batch.extra["product"]
+    other = (text_places(products, [str(own)]) < 0) & products.is_not_null().to_numpy()
+    others = np.flatnonzero(other)
+    if others.size == batch.length:
+        raise InputError(
+            f"all {others.size:,} rows are of another product than round {record.number}, which is about {shown(own)}; "
+            f"the first is line {batch.lines[others[0]]}, {shown(products[int(others[0])])}. Nothing was stored. "
+            "Tell them without naming a round: each row then finds the rounds of its product."
+        )
+    left_out = LeftOut.of_lines(
+        f"of another product than {shown(own)}", batch.lines[others], example=lambda at: str(products[int(others[at])])
+    )
+    edges, nodes = (part.take(np.flatnonzero(~other[part.rows])) for part in (batch.edges, batch.nodes))
+    return replace(batch, edges=edges, nodes=nodes, report=batch.report.without(left_out))
+
+
+def _contacted_only(network: Network, record: Round, batch: Batch, found: Resolved) -> tuple[Resolved, LeftOut]:
+    """Responses to those who were contacted in a round, and the others."""
+    contacted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
+    contacted[record.contacted] = True
+    held = contacted[found.sources]
+    others = np.flatnonzero(~held)
+    ids = network.graph.ids[found.sources[others]]
+    left_out = LeftOut.of_lines(
+        f"a source that was not contacted in round {record.number}",
+        batch.lines[found.edges.rows[others]],
+        malformed=True,
+        example=lambda at: str(ids[at].item()),
+    )
+    if not others.size:
+        return found, left_out
+    kept = found.take(np.flatnonzero(held), np.arange(found.users.size))
+    return replace(kept, strangers=found.strangers), left_out
+
+
+def of_rounds(view: View, batch: Batch, tolerance: Tolerance) -> Belonging:
+    """The rows of a log that belong to rounds; an error if too many cannot be used.
 
     Only rows that have a round must name known users: a log has rows of all kinds.
     """
+    by_product = "product" in batch.extra and not batch.edges.rows.size
+    if batch.length and "round" not in batch.extra and not by_product:
+        raise InputError(
+            "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time.",
+            advice=(
+                "Say which column it is with ",
+                argument("columns", {"product": "NAME"}),
+                "; if all rows belong to one round, name the round.",
+            ),
+        )
     network = view.network
     rounds = [r for r in view.rounds() if r.status != "cancelled" and r.kind != "history"]
     named = _named(batch, rounds)
@@ -141,15 +126,15 @@ def _by_round(view: View, batch: Batch, tolerance: Tolerance) -> _Belonging:
         if chosen[0].size or chosen[1].size:
             places.append((record, chosen))
     found = _without_shared_ids(found, used)
-    parts: list[tuple[str, Resolved]] = []
+    parts: list[tuple[Round, Resolved]] = []
     others: list[LeftOut] = []
     for record, chosen in places:
-        part, strays = contacted_only(network, record, batch, found.take(*chosen))
-        parts.append((record.id, part))
+        part, strays = _contacted_only(network, record, batch, found.take(*chosen))
+        parts.append((record, part))
         others.append(strays)
     report = check_sound(batch, found, tolerance, *others)
     other = batch.length - found.unknown - int(np.count_nonzero(used))
-    return _Belonging(parts, found.unknown, other, report)
+    return Belonging(parts, found.unknown, other, report)
 
 
 def _known(place: I64, rows: I64) -> I64:
