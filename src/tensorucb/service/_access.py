@@ -20,7 +20,7 @@ from http.cookies import CookieError, SimpleCookie
 import anyio.to_thread
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,12 +34,12 @@ from tensorucb.service._settings import ServiceSettings
 from tensorucb.service._shared import COOKIE, OPEN_TO_ALL
 from tensorucb.service._tokens import LOCAL, SESSION, Principal, Role, TokenBook
 
-POLICY = (
+_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-SAFE_HEADERS = {
-    "content-security-policy": POLICY,
+_SAFE_HEADERS = {
+    "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -48,6 +48,7 @@ SAFE_HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
+_SAFE = [(name.encode(), value.encode()) for name, value in _SAFE_HEADERS.items()]
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _READING = ("GET", "HEAD", "OPTIONS")
 _METHODS = (*_READING, "POST", "PUT", "PATCH", "DELETE")
@@ -92,10 +93,10 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                answered = MutableHeaders(scope=message)
-                answered["x-request-id"] = name
-                for key, value in SAFE_HEADERS.items():
-                    answered.setdefault(key, value)
+                answered = message["headers"]
+                present = {key for key, _ in answered}
+                answered += [pair for pair in _SAFE if pair[0] not in present]
+                answered.append((b"x-request-id", name.encode()))
             await send(message)
 
         try:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 import uvicorn
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -94,11 +94,10 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
     app.state.book = TokenBook(app.state.campaigns.store, demanded=not settings.local)
     app.state.metrics = _operation.Metrics()
     _problems.install(app)
-    api = APIRouter(prefix=PREFIX)
-    for room in (_access, _campaigns, _create, _catalogues, _rounds, _figures):
-        api.include_router(room.router)
-    for router in (api, _operation.router, _page.router):
-        app.include_router(router)
+    for room in (_campaigns, _rounds, _create, _catalogues, _figures, _access):
+        app.include_router(room.router, prefix=PREFIX)
+    app.include_router(_operation.router)
+    app.include_router(_page.router)
     return app
 
 

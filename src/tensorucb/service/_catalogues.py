@@ -18,7 +18,6 @@ from tensorucb.service._learned import expected_of, offered
 from tensorucb.service._problems import Refusal, responses
 from tensorucb.service._shared import (
     CAMPAIGN,
-    WRITING,
     After,
     At,
     ForOperator,
@@ -42,7 +41,7 @@ from tensorucb.service._uploads import (
     received_rows,
 )
 
-router = APIRouter(prefix=CAMPAIGN, tags=["catalogues"], responses=responses(404, 409, 413), dependencies=WRITING)
+router = APIRouter(prefix=CAMPAIGN, tags=["catalogues"], responses=responses(404, 409, 413))
 
 _STRONGEST = 10
 _FILES = tuple(form for form in FORMS if form != "application/json")

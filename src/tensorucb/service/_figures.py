@@ -284,8 +284,7 @@ def _marked(names: Sequence[Any], rounds: Sequence[int]) -> list[str]:
 
 def _learned(at: At, campaign: Campaign) -> Learned:
     """What was learned, as this caller may see it; worked out again only if the log has grown."""
-    what = "learned" if at.who.may("operate") else "learned, with pseudonyms"
-    return at.campaigns.kept(what, at.name, tag_of(campaign), lambda: what_was_learned(campaign, at))
+    return at.kept("learned", tag_of(campaign), lambda: what_was_learned(campaign, at))
 
 
 @router.get(f"{CAMPAIGN}/regret", response_model=RegretDocument)

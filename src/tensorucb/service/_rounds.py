@@ -19,9 +19,9 @@ from tensorucb.service._bodies import Body, QuestionBody
 from tensorucb.service._problems import leads_to, missing, responses
 from tensorucb.service._shared import (
     CAMPAIGN,
-    WRITING,
     After,
     ForOperator,
+    ForPreview,
     ForReader,
     Key,
     Limit,
@@ -66,9 +66,8 @@ def round_of(campaign: Campaign, round: str) -> Ask:
         raise missing(f"campaign {shown(campaign.name)} has no such round; ", call("rounds"), " lists them.") from None
 
 
-# A preview only reads, so a service that is read-only answers it too.
 @router.post("/preview", response_model=Preview)
-async def preview(at: ForOperator, body: QuestionBody) -> Preview:
+async def preview(at: ForPreview, body: QuestionBody) -> Preview:
     """Say who would be chosen and why, or what to expect of a list of users; nothing is opened.
 
     Asking straight after opens this very round, with the same users to contact and to hold out.
@@ -78,7 +77,6 @@ async def preview(at: ForOperator, body: QuestionBody) -> Preview:
 
 @router.post(
     "/rounds",
-    dependencies=WRITING,
     status_code=201,
     response_model=Opened,
     responses={201: leads_to("rounds", "one", "explanation", "seeds", "tell", "close", "cancel", round="id")},
@@ -160,9 +158,7 @@ def _cell(value: Any) -> Any:
     return re.sub(FORMULA, r"'\1", value) if isinstance(value, str) else value
 
 
-@router.post(
-    "/rounds/{round}/responses", response_model=TellReport, openapi_extra=described(*FORMS), dependencies=WRITING
-)
+@router.post("/rounds/{round}/responses", response_model=TellReport, openapi_extra=described(*FORMS))
 async def tell(at: ForOperator, round: Round, request: Request, options: OfRows) -> TellReport:
     """Store responses of a round, durably; again, late or in any order.
 
@@ -182,7 +178,7 @@ async def tell(at: ForOperator, round: Round, request: Request, options: OfRows)
     return report
 
 
-@router.post("/responses", response_model=TellLogReport, openapi_extra=described(*FORMS), dependencies=WRITING)
+@router.post("/responses", response_model=TellLogReport, openapi_extra=described(*FORMS))
 async def tell_log(at: ForOperator, request: Request, options: OfRows) -> TellLogReport:
     """Store the rows of a log that belong to rounds, such as all purchases since yesterday.
 
@@ -194,7 +190,7 @@ async def tell_log(at: ForOperator, request: Request, options: OfRows) -> TellLo
     return report
 
 
-@router.post("/rounds/{round}/close", response_model=Ask, dependencies=WRITING)
+@router.post("/rounds/{round}/close", response_model=Ask)
 async def close(at: ForOperator, round: Round, body: CloseBody | None = None) -> Any:
     """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing.
 
@@ -204,7 +200,7 @@ async def close(at: ForOperator, round: Round, body: CloseBody | None = None) ->
     return await at.choose(lambda campaign: campaign.close(round_of(campaign, round), early=early))
 
 
-@router.post("/rounds/{round}/cancel", response_model=Ask, dependencies=WRITING)
+@router.post("/rounds/{round}/cancel", response_model=Ask)
 async def cancel(at: ForOperator, round: Round) -> Any:
     """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing."""
     return await at.choose(lambda campaign: campaign.cancel(round_of(campaign, round).id))

@@ -59,8 +59,10 @@ OPEN_TO_ALL: dict[str, Any] = {"security": []}
 """What a route says there that asks for no login."""
 
 
-def _check_role(request: Request, role: Role) -> Principal:
-    """Who asks: somebody with this role or a higher one."""
+def _check_role(request: Request, role: Role, reads: bool = False) -> Principal:
+    """Who asks: somebody with this role or a higher one. A service that is read-only answers what ``reads``."""
+    if request.app.state.settings.read_only and not (reads or request.method == "GET"):
+        raise Refusal(403, "the service is read-only; nothing can be changed through it.", kind="StateError")
     principal: Principal | None = request.state.principal
     if principal is None:
         detail = (
@@ -86,11 +88,6 @@ def _campaigns(request: Request) -> OpenCampaigns:
     return campaigns
 
 
-async def _check_writable(request: Request) -> None:
-    if request.method != "GET" and request.app.state.settings.read_only:
-        raise Refusal(403, "the service is read-only; nothing can be changed through it.", kind="StateError")
-
-
 def _caller(role: Role) -> Any:
     async def caller(request: Request) -> Principal:
         return _check_role(request, role)
@@ -99,8 +96,6 @@ def _caller(role: Role) -> Any:
 
 
 Opened = Annotated[OpenCampaigns, Depends(_campaigns)]
-WRITING = [Depends(_check_writable)]
-"""Dependencies of routes that write: with a service that is read-only they refuse."""
 Reader = Annotated[Principal, _caller("read")]
 Admin = Annotated[Principal, _caller("admin")]
 
@@ -158,6 +153,11 @@ class At:
         self.who = who
         self.mask = mask
 
+    def kept(self, what: str, tag: Any, make: Callable[[], T]) -> T:
+        """What was made for those who see as much as this caller, if the tag is still the same; else it is made now."""
+        seen = "ids" if self.who.may("operate") else "pseudonyms"
+        return self.campaigns.kept(f"{what} by {seen}", self.name, tag, make)
+
     def pseudonyms(self, campaign: Campaign) -> NDArray[np.bytes_] | None:
         """What the users are called to those who may only read, by row; None for a caller who sees their ids.
 
@@ -168,8 +168,8 @@ class At:
         with campaign._handle.read() as view:
             tag = view.number, view.network.revision
             ids = view.network.graph.ids
-        return self.campaigns.kept(
-            "pseudonyms", self.name, tag, lambda: np.array([self.mask(user) for user in ids.tolist()], dtype=np.bytes_)
+        return self.kept(
+            "pseudonyms", tag, lambda: np.array([self.mask(user) for user in ids.tolist()], dtype=np.bytes_)
         )
 
     def names(self, campaign: Campaign, rows: Sequence[int]) -> list[str | None]:
@@ -196,11 +196,11 @@ class At:
         return self.campaigns.aside(lambda: self.campaigns.call(self.name, call), chooses=True)
 
 
-def _campaign_for(role: Role) -> Any:
+def _campaign_for(role: Role, *, reads: bool = False) -> Any:
     """A dependency of a route: the campaign in the address, for somebody with this role or a higher one."""
 
     async def at(name: Name, request: Request) -> At:
-        who = _check_role(request, role)
+        who = _check_role(request, role, reads)
         return At(_campaigns(request), name, who, mask_for(request, who))
 
     return Depends(at)
@@ -208,6 +208,7 @@ def _campaign_for(role: Role) -> Any:
 
 ForReader = Annotated[At, _campaign_for("read")]
 ForOperator = Annotated[At, _campaign_for("operate")]
+ForPreview = Annotated[At, _campaign_for("operate", reads=True)]
 ForAdmin = Annotated[At, _campaign_for("admin")]
 
 
