@@ -31,6 +31,9 @@ export const button = (text, onclick, kind = "") => h("button", { type: "button"
 
 export const link = (text, ...parts) => h("a", { href: address(...parts) }, text);
 
+// A campaign in a table: a long name is cut, and shown whole on hover.
+export const campaignLink = (name) => h("span", { class: "id", title: name }, link(name, "c", name));
+
 export const address = (...parts) => `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
 
 export function section(title, ...blocks) {
