@@ -14,7 +14,7 @@ from cli.commands import run_json
 from tensorucb.service import ServiceSettings, create_app
 
 # private: `run` ends only by a signal, which a thread never gets
-from tensorucb.service._run import configured, listening_socket
+from tensorucb.service._app import configured, listening_socket
 
 FRESH = 1.1  # seconds after which a running service knows that a token was made or revoked, with some to spare
 

@@ -282,6 +282,7 @@ class Handle:
         self.counted: Any = None  # what `progress` has counted of rounds that have ended
         self.tallied = 0  # of how many rounds the store has the counts
         self.evidence: Any = None  # of the round opened last: its id, the network's revision, and why
+        self.summary: tuple[Ledger | None, dict[str, Any]] = None, {}  # what `status` has counted of a ledger
         self.reported: tuple[int, dict[Selection, CampaignProgress]] = (-1, {})  # up to which event, and reports
         self.model = self.fresh_model()
         self._here = threading.local()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -295,29 +296,37 @@ class CampaignStatus:
 def status(handle: Handle) -> CampaignStatus:
     """Numbers of users, products and rounds, and what is still to do."""
     with handle.read() as view:
-        graph, ledger = view.network.graph, view.ledger
-        states = [record.status for record in ledger.rounds.values()]
-        spoken = said(handle, view)
-        return CampaignStatus(
-            name=handle.record.name,
-            policy=handle.record.settings["policy"]["type"],
-            users=graph.n_nodes,
-            edges=graph.n_edges,
-            products=len(view.catalogue("product").ids),
-            strategies=len(view.catalogue("strategy").ids),
-            rounds=len(states),
-            open=states.count("open"),
-            closed=states.count("closed"),
-            cancelled=states.count("cancelled"),
-            events=ledger.seq,
-            behind=behind(view),
-            quarantined=ledger.quarantined(),
-            erasing=len(view.session.blobs(view.number, ERASING)),
-            opted_out=int(np.count_nonzero(spoken.codes == OPTED_OUT)),
-            no_consent=int(np.count_nonzero(spoken.codes == NO_CONSENT)),
-            opted_out_unknown=spoken.unknown,
-            webhook=webhook_of(view),
-        )
+        # A ledger never changes, so neither does what is counted of it.
+        ledger, counts = handle.summary
+        if ledger is not view.ledger:
+            counts = _summary(handle, view)
+            handle.summary = view.ledger, counts
+        return CampaignStatus(**counts, erasing=len(view.session.blobs(view.number, ERASING)), webhook=webhook_of(view))
+
+
+def _summary(handle: Handle, view: View) -> dict[str, Any]:
+    """What a status says of the log alone."""
+    graph = view.network.graph
+    states = Counter(record.status for record in view.ledger.rounds.values())
+    spoken = said(handle, view)
+    return {
+        "name": handle.record.name,
+        "policy": handle.record.settings["policy"]["type"],
+        "users": graph.n_nodes,
+        "edges": graph.n_edges,
+        "products": len(view.catalogue("product").ids),
+        "strategies": len(view.catalogue("strategy").ids),
+        "rounds": states.total(),
+        "open": states["open"],
+        "closed": states["closed"],
+        "cancelled": states["cancelled"],
+        "events": view.ledger.seq,
+        "behind": behind(view),
+        "quarantined": view.ledger.quarantined(),
+        "opted_out": int(np.count_nonzero(spoken.codes == OPTED_OUT)),
+        "no_consent": int(np.count_nonzero(spoken.codes == NO_CONSENT)),
+        "opted_out_unknown": spoken.unknown,
+    }
 
 
 @dataclass(frozen=True)

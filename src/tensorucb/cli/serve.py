@@ -88,7 +88,7 @@ def check_extra() -> None:
 
 
 def _greet(settings: ServiceSettings, address: str) -> None:
-    from tensorucb.service._run import check_access
+    from tensorucb.service._app import check_access
     from tensorucb.store._address import masked
 
     tokens = check_access(settings)

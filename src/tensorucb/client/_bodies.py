@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -89,19 +90,13 @@ def as_upload(name: str, table: Any) -> Upload:
     if isinstance(table, Mapping) and not any(_is_column(value) for value in table.values()):
         table = [table]  # one response
     if isinstance(table, list | tuple):
-        return _rows(name, table)
+        lines = [json.dumps(as_json(f"{name}[{at}]", row)) for at, row in enumerate(table)]
+        return Upload(_KINDS[".ndjson"], "".join(f"{line}\n" for line in lines).encode())
     return _parquet(name, table)
 
 
 def _is_column(value: Any) -> bool:
     return hasattr(plain(value), "__len__") and not isinstance(value, str)
-
-
-def _rows(name: str, rows: Any) -> Upload:
-    import json
-
-    lines = [json.dumps(as_json(f"{name}[{at}]", row)) for at, row in enumerate(rows)]
-    return Upload(_KINDS[".ndjson"], "".join(f"{line}\n" for line in lines).encode())
 
 
 def _parquet(name: str, table: Any) -> Upload:

@@ -70,12 +70,6 @@ def request_key(request_id: str | None) -> str:
     return request_id
 
 
-def _moment_text(value: float | datetime | str | None) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return value.isoformat() if isinstance(value, datetime) else repr(float(value))
-
-
 class RemoteCampaign:
     """A campaign on a service. Get one from :meth:`Client.campaign` or :meth:`Client.create_campaign`.
 
@@ -112,9 +106,9 @@ class RemoteCampaign:
         segment: str | None = None,
     ) -> CampaignProgress:
         """How it is going; ``rounds`` is how many of the last rounds it lists, by default 200."""
-        ends = {name: _moment_text(value) for name, value in (("since", since), ("until", until))}
-        selected = {"product": product, "strategy": strategy, **ends, "segment": segment}
-        return record(CampaignProgress, self._get("progress", rounds=rounds, **selected))
+        selected = {"product": product, "strategy": strategy, "segment": segment}
+        ends = {"since": as_json("since", since), "until": as_json("until", until)}
+        return record(CampaignProgress, self._get("progress", rounds=rounds, **selected, **ends))
 
     def attention(self) -> tuple[Notice, ...]:
         """What needs a person today, the most urgent first."""
@@ -201,8 +195,8 @@ class RemoteCampaign:
         ``request_id`` is the request's key: asking again with the same one returns the same round, also from another
         client.
         """
-        given = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
-        return self._ask(self._post(_body(given), "rounds", key=request_key(request_id)))
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
+        return self._ask(self._post(_body(arguments), "rounds", key=request_key(request_id)))
 
     def preview(
         self,
@@ -236,8 +230,8 @@ class RemoteCampaign:
 
         With ``users``, these are judged beside the campaign's own choice.
         """
-        given = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
-        return record(Preview, self._post(_body(given), "preview"))
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
+        return record(Preview, self._post(_body(arguments), "preview"))
 
     def explain(self, round_id: str | int | Ask, user: int | str | None = None) -> Explanation | RoundExplanation:
         """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
@@ -255,8 +249,8 @@ class RemoteCampaign:
         columns: Mapping[str, str] | None = None,
     ) -> TellReport:
         """Store responses of a round, durably; again, late or in any order."""
-        parts = ("rounds", _round(round_id), "responses")
-        return record(TellReport, self._upload(responses, Tolerance.of(strict, max_left_out), columns, *parts))
+        options = _options(strict, max_left_out, columns)
+        return record(TellReport, self._upload(responses, options, "rounds", _round(round_id), "responses"))
 
     def tell_log(
         self,
@@ -267,7 +261,7 @@ class RemoteCampaign:
         columns: Mapping[str, str] | None = None,
     ) -> TellLogReport:
         """Store the rows of a log that belong to rounds, such as all purchases since yesterday."""
-        return record(TellLogReport, self._upload(responses, Tolerance.of(strict, max_left_out), columns, "responses"))
+        return record(TellLogReport, self._upload(responses, _options(strict, max_left_out, columns), "responses"))
 
     def import_history(
         self,
@@ -280,9 +274,8 @@ class RemoteCampaign:
         columns: Mapping[str, str] | None = None,
     ) -> HistoryReport:
         """Learn from past campaigns or from a log of purchases, before everything else in the order of learning."""
-        more = {"product": product, "window": as_json("window", window)}
-        tolerance = Tolerance.of(strict, max_left_out)
-        return record(HistoryReport, self._upload(responses, tolerance, columns, "history", **more))
+        options = {**_options(strict, max_left_out, columns), "product": product, "window": as_json("window", window)}
+        return record(HistoryReport, self._upload(responses, options, "history"))
 
     def close(self, round_id: str | int | Ask, *, early: bool = False) -> Ask:
         """Close a round: silence becomes "no", and the model learns it; ``early`` if most of its window is to come."""
@@ -386,12 +379,8 @@ class RemoteCampaign:
     def _pages(self, *parts: str, **params: Any) -> Iterator[Any]:
         return pages(self._connection, place(self.name, *parts), **params)
 
-    def _upload(
-        self, responses: Any, tolerance: Tolerance, columns: Mapping[str, str] | None, *parts: str | int, **more: Any
-    ) -> Any:
-        named = [f"{field}:{column}" for field, column in (columns or {}).items()]
-        params = {"strict": tolerance.strict, "max_left_out": tolerance.most, "column": named, **more}
-        return self._connection.upload(place(self.name, *parts), as_upload("responses", responses), **params)
+    def _upload(self, responses: Any, options: Mapping[str, Any], *parts: str | int) -> Any:
+        return self._connection.upload(place(self.name, *parts), as_upload("responses", responses), **options)
 
     def __repr__(self) -> str:
         return f"RemoteCampaign({self.name!r}, {self._connection.url})"
@@ -399,6 +388,13 @@ class RemoteCampaign:
 
 def _round(round_id: str | int | Ask) -> str | int:
     return check_id("round_id", named_round(round_id))
+
+
+def _options(strict: bool, max_left_out: float, columns: Mapping[str, str] | None) -> dict[str, Any]:
+    """How the service is to read rows, as parameters of the request."""
+    tolerance = Tolerance.of(strict, max_left_out)
+    named = [f"{field}:{column}" for field, column in (columns or {}).items()]
+    return {"strict": tolerance.strict, "max_left_out": tolerance.most, "column": named}
 
 
 def _body(given: Mapping[str, Any]) -> dict[str, Any]:

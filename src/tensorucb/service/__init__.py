@@ -8,10 +8,10 @@ from tensorucb._lazy import lazy_names
 
 if TYPE_CHECKING:
     from tensorucb.service._app import create_app as create_app
-    from tensorucb.service._run import run as run
+    from tensorucb.service._app import run as run
     from tensorucb.service._settings import ServiceSettings as ServiceSettings
 
-_NAMES = {"ServiceSettings": "._settings", "create_app": "._app", "run": "._run"}
+_NAMES = {"ServiceSettings": "._settings", "create_app": "._app", "run": "._app"}
 
 __all__ = sorted(_NAMES)
 

@@ -1,27 +1,51 @@
-"""The application: its state, its routes, and what happens when it starts and stops."""
+"""The application: its state, its routes, what happens when it starts and stops, and a server for it.
+
+The server is one process or several, with a stop that finishes what was begun.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+import uvicorn
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.supervisors import Multiprocess
 
 from tensorucb import __version__
-from tensorucb.service import _auth, _campaigns, _catalogues, _data, _figures, _operation, _page, _problems, _rounds
-from tensorucb.service._guard import guarded
+from tensorucb.errors import InputError, StateError
+from tensorucb.service import (
+    _access,
+    _campaigns,
+    _catalogues,
+    _create,
+    _figures,
+    _operation,
+    _page,
+    _problems,
+    _rounds,
+)
 from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._settings import ServiceSettings
-from tensorucb.service._tokens import TokenBook
+from tensorucb.service._shared import LOGINS
+from tensorucb.service._tokens import TokenBook, token_count
 from tensorucb.service._uploads import Uploads
+from tensorucb.store import open_store
 from tensorucb.work import Engine
 
 PREFIX = "/api/v1"
+_PATIENCE = 30  # seconds that running requests get when the service stops
 
 
 class Service(FastAPI):
@@ -30,17 +54,19 @@ class Service(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """Put the checks in front."""
         state = self.state
-        return guarded(super().build_middleware_stack(), state.settings, state.book, state.metrics)
+        return _access.Guard(super().build_middleware_stack(), state.settings, state.book, state.metrics)
 
     def openapi(self) -> dict[str, Any]:
-        """The description of the API, with the form of all refusals."""
+        """The description of the API, with the form of all refusals and the ways to log in."""
         if self.openapi_schema is None:
-            found = super().openapi()
-            schemas = found.setdefault("components", {}).setdefault("schemas", {})
-            schemas["Problem"] = _problems.Problem.model_json_schema()
-            for schema in schemas.values():
+            document = super().openapi()
+            document["security"] = [{name: []} for name in LOGINS]
+            components = document["components"]
+            components["securitySchemes"] = LOGINS
+            components["schemas"]["Problem"] = _problems.Problem.model_json_schema()
+            for schema in components["schemas"].values():
                 _describe(schema)
-        return self.openapi_schema or found
+        return super().openapi()
 
 
 def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastAPI:
@@ -68,13 +94,10 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
     app.state.book = TokenBook(app.state.campaigns.store, demanded=not settings.local)
     app.state.metrics = _operation.Metrics()
     _problems.install(app)
-    api = APIRouter(prefix=PREFIX)
-    api.include_router(_auth.router)
-    routers = (_campaigns.router, _data.router, _catalogues.router, _rounds.previews, _rounds.router)
-    for router in (*routers, _figures.router, _figures.comparisons):
-        api.include_router(router, dependencies=_auth.LOGINS)
-    for router in (api, _operation.router, _page.router):
-        app.include_router(router)
+    for room in (_campaigns, _rounds, _create, _catalogues, _figures, _access):
+        app.include_router(room.router, prefix=PREFIX)
+    app.include_router(_operation.router)
+    app.include_router(_page.router)
     return app
 
 
@@ -107,3 +130,132 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
         if closing is not None:
             await closing
         campaigns.close()
+
+
+# -- the server --
+
+
+class _Protocol(H11Protocol):
+    """A connection of the service; when it stops, those who watch a campaign let go."""
+
+    def shutdown(self) -> None:
+        """Finish the running request, then close."""
+        service: Any = self.app
+        service.state.campaigns.stopping.set()
+        super().shutdown()
+
+
+def configured(settings: ServiceSettings, app: Callable[[], FastAPI] | FastAPI) -> uvicorn.Config:
+    """How uvicorn serves an app, or what makes it."""
+    return uvicorn.Config(
+        app,
+        factory=not isinstance(app, FastAPI),
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        timeout_worker_healthcheck=_PATIENCE,  # a worker on a busy machine takes its time to begin
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_PATIENCE,
+        timeout_keep_alive=10,
+        lifespan="on",
+        limit_concurrency=settings.connections,
+        http=_Protocol,
+        ws="none",
+    )
+
+
+def run(
+    settings: ServiceSettings,
+    *,
+    engine: Engine | None = None,
+    log_level: str | None = None,
+    started: Callable[[str], object] | None = None,
+) -> None:
+    """Serve until a signal says stop.
+
+    Parameters
+    ----------
+    settings
+        Where the campaigns are, where to listen, and what to allow.
+    engine
+        Where users are chosen, such as a :class:`tensorucb.engines.RayEngine`, for one worker alone; None is this
+        machine.
+    log_level
+        Write logs from this level on to stderr, as lines of JSON; None leaves logging to the caller.
+    started
+        Called with the address once clients can connect.
+
+    Examples
+    --------
+    >>> run(ServiceSettings("sqlite:///campaigns.db"), started=print)  # doctest: +SKIP
+    http://127.0.0.1:8000
+    >>> run(ServiceSettings("sqlite:///campaigns.db", host="0.0.0.0"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    tensorucb.errors.StateError: everybody who reaches 0.0.0.0 could use the service, since the store holds no token...
+    """
+    check_access(settings)
+    if engine is not None and settings.workers > 1:
+        raise InputError(f"a cluster takes the choices of one worker; got {settings.workers}. Leave workers at 1.")
+    app: Any = partial(_app, settings, engine, log_level)
+    with listening_socket(settings) as listening, _shared_metrics(settings):
+        if settings.workers == 1:
+            app = app()  # what is wrong with it is raised here
+        if started is not None:
+            host, port, *_ = listening.getsockname()
+            started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        config = configured(settings, app)
+        if settings.workers == 1:
+            uvicorn.Server(config).run(sockets=[listening])
+        else:
+            Multiprocess(config, [listening]).run()
+
+
+def check_access(settings: ServiceSettings) -> int:
+    """Refuse what would be unsafe or cannot work; returns how many tokens there are."""
+    if settings.workers > 1 and not settings.storage.startswith("postgresql"):
+        raise InputError(f"{settings.workers} workers need PostgreSQL; with SQLite one worker is quicker.")
+    with open_store(settings.storage, read_only=settings.read_only) as store:
+        tokens = token_count(store)
+    if not settings.local and not tokens:
+        name = settings.hosts[0] if settings.hosts else settings.host
+        raise StateError(
+            f"everybody who reaches {name} could use the service, since the store holds no token; make one first with "
+            "`tensorucb token add STORAGE NAME --role admin`."
+        )
+    return tokens
+
+
+def _app(settings: ServiceSettings, engine: Engine | None, log_level: str | None) -> FastAPI:
+    if log_level is not None:
+        _operation.log_to_stderr(log_level)
+    return create_app(settings, engine)
+
+
+def listening_socket(settings: ServiceSettings) -> socket.socket:
+    """A socket to which clients can connect already; they are answered as soon as the app is there."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listening = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+        # Connections inherit it. Without it the second part of an answer waits 40 ms for the client's acknowledgement.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
+    except OSError as error:
+        where = f"port {settings.port} of {settings.host}"
+        if error.errno == errno.EADDRINUSE:
+            raise StateError(f"{where} is in use by another program; stop it, or use another port.") from error
+        if error.errno == errno.EACCES:
+            raise StateError(f"{where} may not be used by this account; use a port above 1023.") from error
+        raise InputError(f"the service cannot listen on {where}: {error.strerror}.") from error
+
+
+def _shared_metrics(settings: ServiceSettings) -> Any:
+    """A directory in which workers count together; Prometheus's library finds it in the environment."""
+    if settings.workers == 1:
+        return nullcontext()
+    directory = tempfile.TemporaryDirectory(prefix="tensorucb-metrics-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory.name
+    return directory

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from tensorucb.checks import shown
-from tensorucb.choices import Credit, Metric, Objective
+from tensorucb.choices import Credit, Objective
 from tensorucb.errors import InputError
 from tensorucb.moments import duration
 from tensorucb.question import help_of
@@ -49,10 +49,11 @@ _MOST_FIELDS = 100
 _MOST_GROUPS = 10_000
 
 
-def _check_number_of_groups(quotas: Any) -> Any:
-    if isinstance(quotas, Mapping) and len(quotas) > _MOST_GROUPS:
-        raise ValueError(f"there may be at most {_MOST_GROUPS:,} groups; got {len(quotas):,}")
-    return quotas
+def few_entries(values: Any) -> Any:
+    """Refuse a mapping with very many names."""
+    if isinstance(values, Mapping) and len(values) > _MOST_GROUPS:
+        raise ValueError(f"there may be at most {_MOST_GROUPS:,} groups; got {len(values):,}")
+    return values
 
 
 class Body(BaseModel):
@@ -85,7 +86,7 @@ class Contact(Body):
 Users = Annotated[list[Id], Field(max_length=1_000_000, fail_fast=True)]
 Contacts = Users | Annotated[list[Contact], Field(max_length=1_000_000, fail_fast=True)]
 Costs = Annotated[list[Number], Field(max_length=1_000_000, fail_fast=True)]
-ByGroup = Annotated[dict[str, Count] | Count | None, BeforeValidator(_check_number_of_groups)]
+ByGroup = Annotated[dict[str, Count] | Count | None, BeforeValidator(few_entries)]
 Row = Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]
 
 
@@ -130,99 +131,6 @@ class QuestionBody(Body):
             if listed and isinstance(listed[0], Contact):
                 given[name] = {contact.user: contact.strategy for contact in listed}
         return given
-
-
-class Reading(Body):
-    """How the files of a new campaign are read."""
-
-    window: Span | None = None
-    consent: str | None = Field(None, max_length=500, description="The column of users that says who consented.")
-    columns: dict[str, dict[str, str]] | None = Field(None, description="Names of columns by table and meaning.")
-    kinds: dict[str, dict[str, str]] | None = Field(None, description="What columns hold, by table and column.")
-    id_type: Literal["auto", "int", "str"] = "auto"
-    timezone: str = Field("UTC", max_length=100, description="Zone of days, and of times that name none.")
-    strict: StrictBool = Field(False, description="Refuse tables of which a single row cannot be used.")
-    max_left_out: Annotated[float, Field(ge=0, le=1)] = Field(0.5, description="Refuse them above this share of rows.")
-
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of `read_campaign_data`."""
-        return {name: getattr(self, name) for name in Reading.model_fields}
-
-
-class NewCampaign(Reading):
-    """The settings of a new campaign."""
-
-    name: str = Field(max_length=100, description="1 to 100 letters, digits, '-', '_' or '.'", examples=["spring"])
-    policy: str = "TensorUCB"
-    policy_settings: dict[str, Any] = Field(default_factory=dict, description="Arguments of the policy.")
-    metric: Metric = Field("responders", description="What the campaign decides by.")
-    objective: Objective = "direct"
-    credit: Credit = "any"
-    epsilon: Number = 0.1
-    ask: dict[str, Any] | None = Field(None, description="Defaults of ask.")
-    contact_group: str | None = Field(None, max_length=100, description="Campaigns with a common contact cap.")
-    contact_cap: str | None = Field(
-        None, max_length=100, description="The most contacts of a user over the group, such as 2/7d.", examples=["2/7d"]
-    )
-    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
-    snapshot_every: Annotated[StrictInt, Field(ge=1)] = Field(10, description="Rounds between snapshots of the model.")
-
-
-class CloseBody(Body):
-    """How to close a round."""
-
-    early: bool = Field(False, description="Close it though most of its responses may still come.")
-
-
-class ForgetBody(Body):
-    """Who is to be forgotten."""
-
-    user: Id
-
-
-class OptBody(Body):
-    """Who said no, or yes, to being contacted."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"users": ["ann"]}})
-
-    users: Users = Field(description="Ids; those who are no users are kept, in case they join.")
-    everywhere: StrictBool = Field(False, description="For all campaigns of the store.")
-
-
-class CostsBody(Body):
-    """What strategies cost from now on."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"costs": {"letter": 1.5}}})
-
-    costs: Annotated[dict[str, Number], BeforeValidator(_check_number_of_groups)] = Field(description="By id.")
-
-
-class CatalogueBody(Body):
-    """New products or strategies: ids, a row of features for each; strategies may have costs, products values."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"ids": ["jam"], "features": [[0.5, 0.5]]}})
-
-    ids: Annotated[list[Id], Field(min_length=1, max_length=100_000, fail_fast=True)]
-    features: Annotated[list[Row], Field(max_length=100_000, fail_fast=True)]
-    costs: Costs | None = None
-    values: Costs | None = None
-
-
-class UsersBody(Body):
-    """New users and edges between any users."""
-
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"ids": [], "sources": ["ann"], "targets": ["bob"]}}
-    )
-
-    ids: Users = Field(default_factory=list)
-    features: Annotated[list[Row], Field(max_length=1_000_000, fail_fast=True)] | None = None
-    sources: Users = Field(default_factory=list)
-    targets: Users = Field(default_factory=list)
-    costs: Costs | None = None
-    groups: Users | None = None
-    values: Costs | None = None
-    consent: Annotated[list[StrictBool], Field(max_length=1_000_000, fail_fast=True)] | None = None
 
 
 def checked(model: type[B], text: str | bytes, *place: str) -> B:

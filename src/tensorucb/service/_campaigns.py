@@ -1,4 +1,4 @@
-"""Campaigns over HTTP: list, create, look at, follow, export, delete."""
+"""Campaigns over HTTP: list, look at, follow, export, delete; the lift, webhooks, and who may be contacted."""
 
 from __future__ import annotations
 
@@ -10,85 +10,124 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from starlette.background import BackgroundTask
 
 from tensorucb.campaign import (
     Campaign,
     CampaignProgress,
+    CampaignStatus,
     ForgetReport,
     Lift,
     LiftPlan,
     Notice,
     OptReport,
-    create_campaign,
     delete_campaign,
-    read_campaign_data,
 )
 from tensorucb.campaign import plan_lift as lift_plan
-from tensorucb.campaign._documents import policy_named, to_json
 from tensorucb.campaign._lift_plan import CLUSTERING, MOST_ROUNDS
-from tensorucb.campaign._stored import campaign_exists
-from tensorucb.errors import InputError, argument
 from tensorucb.question import ARGUMENTS
-from tensorucb.service._bodies import Body, ForgetBody, NewCampaign, OptBody
-from tensorucb.service._data import form_of_tables, tables_received
-from tensorucb.service._documents import CampaignDocument, CampaignLine, Created, Entry, progress_document
-from tensorucb.service._open import TICK, OpenCampaigns, tag_of
-from tensorucb.service._problems import Refusal, leads_to, responses
+from tensorucb.service._bodies import Body, Id, Users
+from tensorucb.service._catalogues import Entry
+from tensorucb.service._open import TICK, tag_of
+from tensorucb.service._problems import Refusal, responses
 from tensorucb.service._shared import (
     CAMPAIGN,
-    WRITING,
-    Admin,
     After,
     At,
     ForAdmin,
     ForOperator,
     ForReader,
-    Key,
     Limit,
+    Mask,
     OfRounds,
     Opened,
     Page,
     Reader,
+    masked_progress,
     page,
     product_named,
 )
 
-router = APIRouter(tags=["campaigns"], responses=responses(404, 409, 413), dependencies=WRITING)
+router = APIRouter(tags=["campaigns"], responses=responses(404, 409, 413))
 
-_OPTIONS = (
-    "metric",
-    "objective",
-    "credit",
-    "epsilon",
-    "ask",
-    "contact_group",
-    "contact_cap",
-    "seed",
-    "snapshot_every",
-)
 _BEAT = 15.0  # seconds of silence after which those who watch hear that the service is still there
 
 
-def campaign_document(campaign: Campaign) -> dict[str, Any]:
-    """A campaign in numbers, and its settings."""
-    with campaign._handle.read():
-        groups = campaign.groups
-        return {
-            **to_json(campaign.status()),
-            "created": campaign.created,
-            "groups": None if groups is None else sorted(set(groups.tolist())),
-            "costs": campaign.costs is not None,
-            "segments": campaign.segments(),
-            "settings": dict(campaign.settings),
+class CampaignLine(BaseModel):
+    """A campaign in the list."""
+
+    name: str
+    policy: str
+    created: float = Field(description="Unix seconds.")
+    users: int
+    edges: int
+    products: int
+    strategies: int
+    rounds: int
+    open: int = Field(description="Rounds that are open.")
+
+
+@dataclass(frozen=True)
+class CampaignDocument(CampaignStatus):
+    """A campaign in numbers, and its settings.
+
+    Attributes
+    ----------
+    created
+        Unix seconds.
+    groups
+        Labels of users for quotas; null if there are none.
+    costs
+        Whether users or strategies have costs, so that a budget can be kept.
+    segments
+        Columns of the table of users by which the progress can be split.
+    """
+
+    created: float
+    groups: list[Id] | None
+    costs: bool
+    segments: list[str]
+    settings: dict[str, Any]
+
+
+class ForgetBody(Body):
+    """Who is to be forgotten."""
+
+    user: Id
+
+
+class OptBody(Body):
+    """Who said no, or yes, to being contacted."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"users": ["ann"]}})
+
+    users: Users = Field(description="Ids; those who are no users are kept, in case they join.")
+    everywhere: StrictBool = Field(False, description="For all campaigns of the store.")
+
+
+def campaign_facts(campaign: Campaign, mask: Mask) -> dict[str, Any]:
+    """What a `CampaignDocument` has beside the status; it changes with the network alone."""
+    groups = campaign.groups
+    settings = dict(campaign.settings)
+    if "ask" in settings:
+        settings["ask"] = {
+            name: list(map(mask, value)) if ARGUMENTS[name].kind == "users" else value
+            for name, value in settings["ask"].items()
         }
+    return {
+        "created": campaign.created,
+        "groups": None if groups is None else sorted(set(groups.tolist())),
+        "costs": campaign.costs is not None,
+        "segments": list(campaign.segments()),
+        "settings": settings,
+    }
 
 
 @router.get("/campaigns", response_model=Page[CampaignLine])
@@ -101,69 +140,21 @@ async def campaigns(opened: Opened, who: Reader, limit: Limit = 50, after: After
         for name in names:
             # Somebody may delete one meanwhile.
             with contextlib.suppress(Refusal):
-                lines.append(opened.call(name, campaign_document))
+                lines.append(opened.call(name, lambda it: {**vars(it.status()), "created": it.created}))
         return {"items": lines, "next": following}
 
     return await opened.aside(call)
 
 
-@router.post(
-    "/campaigns",
-    status_code=201,
-    response_model=Created,
-    openapi_extra=form_of_tables("edges", "settings"),
-    responses={201: leads_to("campaigns", "one", "progress", "export", "delete", name="name")},
-)
-async def create(request: Request, opened: Opened, who: Admin, key: Key = None) -> Any:
-    """Create a campaign from files: edges (source, target), and optionally actions, products, users and strategies.
-
-    The field `settings` is JSON: `{"name": "spring", "window": "7d"}`; beside these policy, policy_settings,
-    metric, objective, credit, epsilon, ask, columns, kinds, id_type, consent, contact_group, contact_cap, seed and
-    snapshot_every. The same form with the same Idempotency-Key finds the campaign that it has created.
-    """
-    async with tables_received(request, NewCampaign) as (files, wanted):
-        return await opened.aside(lambda: _created(opened, files, wanted, key))
-
-
-def _created(opened: OpenCampaigns, files: dict[str, Any], wanted: NewCampaign, key: str | None) -> dict[str, Any]:
-    """The new campaign; or the one that the same call created before, if its answer was lost."""
-    policy = policy_named(wanted.policy, wanted.policy_settings)
-    data = read_campaign_data(**files, **wanted.arguments())
-    options: dict[str, Any] = {name: getattr(wanted, name) for name in _OPTIONS}
-    options["request_id"] = None if key is None else f"{key} {_digest(files, wanted)}"
-    try:
-        campaign = create_campaign(wanted.name, data=data, policy=policy, storage=opened.store, **options)
-    except InputError:
-        if not campaign_exists(wanted.name, opened.store):
-            raise
-        taken = "there is a campaign of this name already"
-        if key is None:
-            raise Refusal(409, f"{taken}; choose another name.") from None
-        made = ", and what created it had another ", argument("request_id"), ", other settings or other files; "
-        raise Refusal(409, taken, *made, "choose another name.") from None
-    return {**campaign_document(campaign), "report": list(data.report)}
-
-
-def _digest(files: dict[str, Path], wanted: NewCampaign) -> str:
-    """The content of a form: with another one, a key is another call's."""
-    digest = hashlib.sha256(wanted.model_dump_json().encode())
-    for table, path in sorted(files.items()):
-        with path.open("rb") as file:
-            digest.update(f"{table} {hashlib.file_digest(file, 'sha256').hexdigest()}".encode())
-    return digest.hexdigest()
-
-
 @router.get(CAMPAIGN, response_model=CampaignDocument)
-async def one(at: ForReader) -> Any:
+async def one(at: ForReader) -> CampaignDocument:
     """A campaign in numbers, and its settings."""
 
-    def call(campaign: Campaign) -> dict[str, Any]:
-        found = campaign_document(campaign)
-        asks = dict(found["settings"].get("ask") or {})
-        for key in asks:
-            if ARGUMENTS[key].kind == "users":
-                asks[key] = list(map(at.mask, asks[key]))
-        return {**found, "settings": {**found["settings"], **({"ask": asks} if asks else {})}}
+    def call(campaign: Campaign) -> CampaignDocument:
+        with campaign._handle.read() as view:
+            tag = view.number, view.ledger.revision
+        facts = at.kept("facts", tag, lambda: campaign_facts(campaign, at.mask))
+        return CampaignDocument(**vars(campaign.status()), **facts)
 
     return await at.read(call)
 
@@ -192,11 +183,11 @@ async def progress(
         tag = response.headers["ETag"] = (
             f'"{tag_of(campaign)}-{at.who.role}-{hashlib.sha256(request.url.query.encode()).hexdigest()[:16]}"'
         )
-        known = request.headers.get("if-none-match") == tag
-        return None if known else progress_document(selected.progress(campaign), rounds, at.mask)
+        same = request.headers.get("if-none-match") == tag
+        return None if same else masked_progress(selected.progress(campaign), rounds, at.mask)
 
-    found = await at.read(call)
-    return found or Response(status_code=304, headers={"ETag": response.headers["ETag"]})
+    counted = await at.read(call)
+    return counted or Response(status_code=304, headers={"ETag": response.headers["ETag"]})
 
 
 @router.get(f"{CAMPAIGN}/attention", response_model=list[Notice])
@@ -350,8 +341,9 @@ async def opted_out(at: ForReader, limit: Limit = 50, after: After = None) -> An
 
     def call(campaign: Campaign) -> dict[str, Any]:
         users, following = page(campaign.opted_out(), limit, after)
-        names = {} if at.named(campaign) is None else campaign.names("users")
-        return {"items": [{"id": at.mask(user), "name": names.get(user)} for user in users], "next": following}
+        names = at.names(campaign, campaign.graph.rows(users).tolist())
+        items = [{"id": at.mask(user), "name": name} for user, name in zip(users, names, strict=True)]
+        return {"items": items, "next": following}
 
     return await at.read(call)
 

@@ -8,24 +8,22 @@ from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, TypeAdapter
 
 from tensorucb.campaign import Campaign, Follower, HistoryReport
 from tensorucb.campaign._catalogue import by_text
 from tensorucb.campaign._grow import entries_from, users_from
-from tensorucb.service._bodies import CatalogueBody, CostsBody, UsersBody, checked
-from tensorucb.service._documents import Closed, Entry, Grown, GrownNetwork, UserDocument
+from tensorucb.service._bodies import Body, Costs, Id, Number, Row, Users, checked, few_entries
 from tensorucb.service._learned import expected_of, offered
 from tensorucb.service._problems import Refusal, responses
-from tensorucb.service._rounds import Columns, MaxLeftOut, Strict, column_names
 from tensorucb.service._shared import (
     CAMPAIGN,
-    WRITING,
     After,
     At,
     ForOperator,
     ForReader,
     Limit,
+    OfRows,
     Page,
     Search,
     page,
@@ -43,11 +41,94 @@ from tensorucb.service._uploads import (
     received_rows,
 )
 
-router = APIRouter(prefix=CAMPAIGN, tags=["catalogues"], responses=responses(404, 409, 413), dependencies=WRITING)
+router = APIRouter(prefix=CAMPAIGN, tags=["catalogues"], responses=responses(404, 409, 413))
 
 _STRONGEST = 10
 _FILES = tuple(form for form in FORMS if form != "application/json")
 _TABLES = ("users", "edges")
+
+
+class Entry(BaseModel):
+    """A product, a strategy or a user."""
+
+    id: Id
+    name: str | None = Field(None, description="What people call it; null if that is not known, or not for you.")
+    cost: float | None = Field(None, description="What it adds to the cost of a contact; null if nothing has a cost.")
+
+
+class UserDocument(BaseModel):
+    """What is known of a user."""
+
+    id: Id
+    name: str | None = Field(description="What the user is called; null if that is not known, or not for you.")
+    followers: int
+    cost: float | None
+    group: Id | None
+    rounds: list[int] = Field(description="Numbers of the rounds in which they were contacted, oldest first.")
+    why_not: str | None = Field(description="Why they may not be contacted now, by the campaign's defaults; else null.")
+    expected: float | None = Field(description="For the product: expected responses if contacted alone.")
+    strongest: list[Follower] = Field(description="For the product: the strongest followers.")
+
+
+class Grown(BaseModel):
+    """How many were added, and how many there are now."""
+
+    added: int
+    known: int = Field(description="How many of those sent were there before.")
+    total: int
+    report: list[str] = Field([], description="Of a file: what was read and what was left out, a line each.")
+
+
+class GrownNetwork(BaseModel):
+    """What was added to the network, and how large it is now."""
+
+    users_added: int
+    edges_added: int
+    users: int
+    edges: int
+    report: list[str] = Field([], description="Of files: what was read and what was left out, a line each.")
+
+
+class Closed(BaseModel):
+    """Rounds that were due."""
+
+    closed: list[str] = Field(description="Ids of the rounds that were closed.")
+
+
+class CostsBody(Body):
+    """What strategies cost from now on."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"costs": {"letter": 1.5}}})
+
+    costs: Annotated[dict[str, Number], BeforeValidator(few_entries)] = Field(description="By id.")
+
+
+class CatalogueBody(Body):
+    """New products or strategies: ids, a row of features for each; strategies may have costs, products values."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"ids": ["jam"], "features": [[0.5, 0.5]]}})
+
+    ids: Annotated[list[Id], Field(min_length=1, max_length=100_000, fail_fast=True)]
+    features: Annotated[list[Row], Field(max_length=100_000, fail_fast=True)]
+    costs: Costs | None = None
+    values: Costs | None = None
+
+
+class UsersBody(Body):
+    """New users and edges between any users."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"ids": [], "sources": ["ann"], "targets": ["bob"]}}
+    )
+
+    ids: Users = Field(default_factory=list)
+    features: Annotated[list[Row], Field(max_length=1_000_000, fail_fast=True)] | None = None
+    sources: Users = Field(default_factory=list)
+    targets: Users = Field(default_factory=list)
+    costs: Costs | None = None
+    groups: Users | None = None
+    values: Costs | None = None
+    consent: Annotated[list[StrictBool], Field(max_length=1_000_000, fail_fast=True)] | None = None
 
 
 def _json(model: type[BaseModel]) -> dict[str, Any]:
@@ -58,9 +139,9 @@ def _json(model: type[BaseModel]) -> dict[str, Any]:
 
 def _listed(entries: Sequence[Any], search: str, limit: int, after: str | None) -> dict[str, Any]:
     """A page of entries whose ids begin with a text, or whose names hold it."""
-    known = [entry for entry in entries if _matches(entry, search)] if search else entries
-    found, following = page(known, limit, after)
-    return {"items": found, "next": following}
+    entries = [entry for entry in entries if _matches(entry, search)] if search else entries
+    items, following = page(entries, limit, after)
+    return {"items": items, "next": following}
 
 
 def _matches(entry: dict[str, Any], search: str) -> bool:
@@ -149,17 +230,12 @@ async def users(at: ForReader, limit: Limit = 50, after: After = None, search: S
     """Users of the network."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        ids, costs = campaign.graph.ids, campaign.costs
-        rows = users_beginning(campaign, search, at) if search else range(len(ids))
-        found, following = page(rows, limit, after)
-        named = at.named(campaign)
+        ids = campaign.graph.ids
+        costs = campaign.costs
+        rows, following = page(users_beginning(campaign, search, at) if search else range(len(ids)), limit, after)
         items = [
-            {
-                "id": at.mask(user),
-                "name": None if named is None else named.name(row),
-                "cost": None if costs is None else float(costs[row]),
-            }
-            for row, user in zip(found, ids[found].tolist(), strict=True)
+            {"id": at.mask(user), "name": name, "cost": None if costs is None else float(costs[row])}
+            for row, user, name in zip(rows, ids[rows].tolist(), at.names(campaign, rows), strict=True)
         ]
         return {"items": items, "next": following}
 
@@ -200,19 +276,19 @@ async def user(
     """What is known of a user."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        known = user_named(campaign, user, at)
+        named = user_named(campaign, user, at)
         graph, costs, groups = campaign.graph, campaign.costs, campaign.groups
-        row = int(graph.rows([known])[0])
-        contacted = [a.number for a in campaign.rounds() if a.status != "cancelled" and known in a.contacted]
-        named = at.named(campaign)
+        row = int(graph.rows([named])[0])
+        with campaign._handle.read() as view:
+            rounds = [each.number for each in view.rounds() if each.status != "cancelled" and row in each.contacted]
         return {
-            "id": at.mask(known),
-            "name": None if named is None else named.name(row),
+            "id": at.mask(named),
+            "name": at.names(campaign, [row])[0],
             "followers": int(graph.out_offsets[row + 1] - graph.out_offsets[row]),
             "cost": None if costs is None else float(costs[row]),
             "group": None if groups is None else groups[row].item(),
-            "rounds": contacted,
-            "why_not": campaign.why_not(known),
+            "rounds": rounds,
+            "why_not": campaign.why_not(named),
             **_followers(campaign, row, product_named(campaign, product), at),
         }
 
@@ -229,11 +305,8 @@ def _followers(campaign: Campaign, row: int, product: int | str | None, at: At) 
         p = max((each[out] for each in expected_of(handle, view, product, offered(view))), key=np.sum)
     best = np.argsort(-p, kind="stable")[:_STRONGEST]
     rows = graph.targets[out][best].tolist()
-    named = at.named(campaign)
-    strongest = [
-        Follower(at.mask(graph.ids[each].item()), probability, None if named is None else named.name(each))
-        for each, probability in zip(rows, p[best].tolist(), strict=True)
-    ]
+    users = map(at.mask, graph.ids[rows].tolist())
+    strongest = list(map(Follower, users, p[best].tolist(), at.names(campaign, rows)))
     return {"expected": float(p.sum()), "strongest": strongest}
 
 
@@ -241,9 +314,7 @@ def _followers(campaign: Campaign, row: int, product: int | str | None, at: At) 
 async def history(
     at: ForOperator,
     request: Request,
-    strict: Strict = False,
-    max_left_out: MaxLeftOut = 0.5,
-    columns: Columns = [],  # noqa: B006
+    options: OfRows,
     product: Annotated[str | None, Query(description="The product of all rows.", max_length=10_000)] = None,
     window: Annotated[
         str | None, Query(description="How long after a purchase a response counts: 7d.", max_length=100)
@@ -253,12 +324,7 @@ async def history(
     async with received_rows(request) as rows:
         return await at.choose(
             lambda campaign: campaign.import_history(
-                rows(),
-                product_named(campaign, product),
-                window=window,
-                strict=strict,
-                max_left_out=max_left_out,
-                columns=column_names(columns),
+                rows(), product_named(campaign, product), window=window, **options.arguments
             )
         )
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
@@ -34,12 +35,9 @@ from tensorucb.plots._campaign import (
 )
 from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, GROUPS, LIFT, SEGMENTS
 from tensorucb.plots._theme import distinct
-from tensorucb.service._auth import mask_for
-from tensorucb.service._bodies import Id
-from tensorucb.service._documents import progress_document
 from tensorucb.service._learned import Learned, what_was_learned
 from tensorucb.service._open import tag_of
-from tensorucb.service._picture import layout, picture
+from tensorucb.service._picture import Picture, layout, picture
 from tensorucb.service._problems import missing, responses
 from tensorucb.service._shared import (
     CAMPAIGN,
@@ -49,12 +47,13 @@ from tensorucb.service._shared import (
     Opened,
     Reader,
     Selected,
+    mask_for,
+    masked_progress,
     product_named,
 )
 from tensorucb.store import SQLStore
 
-router = APIRouter(prefix=CAMPAIGN, tags=["figures"], responses=responses(404, 409))
-comparisons = APIRouter(tags=["figures"], responses=responses(404, 409))
+router = APIRouter(tags=["figures"], responses=responses(404, 409))
 
 _TOGETHER = """\
 Blue: more responses are expected of this user with this product than the two alone would let one expect; orange: \
@@ -104,64 +103,9 @@ class Comparison(BaseModel):
     figures: list[Drawn]
 
 
-class Edges(BaseModel):
-    """Edges of the picture: places of users in its columns."""
+class LearnedDocument(Learned):
+    """Which users, products and strategies go together, and the figures on that."""
 
-    source: list[int]
-    target: list[int]
-    probability: list[float] | None = Field(description="For a product: the expected probability of a response.")
-
-
-class Picture(BaseModel):
-    """The picture of a network, as columns with one entry for each user; marks and edges name users by place."""
-
-    revision: int = Field(description="Changes with the network; users keep their places until then.")
-    users_in_all: int
-    round: int | None = Field(description="The number of the round whose users are marked.")
-    product: Id | None
-    users: list[Id]
-    names: list[str | None] | None = Field(description="What users are called; null if no names are known, or for you.")
-    x: list[float]
-    y: list[float]
-    followers: list[int]
-    seeds: list[int]
-    held_out: list[int]
-    reached: list[int]
-    edges: Edges
-
-
-class Expected(BaseModel):
-    """A user and the responses expected if they alone were contacted."""
-
-    user: Id
-    name: str | None = Field(description="What the user is called; null if that is not known, or not for you.")
-    expected: float
-
-
-class ProductLearned(BaseModel):
-    """What goes with a product."""
-
-    product: Id | None
-    users: list[Expected] = Field(description="The best users, the best first.")
-    rounds: int = Field(description="Closed rounds about it; with none it was not tried, and its features alone speak.")
-    strategy: Id | None = Field(description="The best strategy, if the campaign has strategies.")
-    share: float = Field(
-        description="Share of a user's followers expected to respond if that user alone were contacted with that "
-        "strategy, averaged over all pairs of a user and a follower."
-    )
-
-
-class LearnedDocument(BaseModel):
-    """Which users, products and strategies go together."""
-
-    rounds: int = Field(description="Closed rounds that this was learned from.")
-    users: list[Id]
-    strategies: list[Id] = Field(description="Those with the most closed rounds first.")
-    strategy_rounds: list[int] = Field(description="Closed rounds with each; with none it was not tried.")
-    affinity: list[list[float]] = Field(
-        description="For each user and product the expected responses, divided by what the two alone let one expect."
-    )
-    products: list[ProductLearned]
     figures: list[FigureLine]
 
 
@@ -182,19 +126,19 @@ class RegretDocument(BaseModel):
     rounds: list[RoundRegret] = Field(description="By number; empty if the truth is not known.")
 
 
-@router.get("/figures", response_model=Figures)
-async def figures(at: ForReader, selected: OfRounds) -> Any:
+@router.get(f"{CAMPAIGN}/figures", response_model=Figures)
+async def figures(at: ForReader, selected: OfRounds) -> Figures:
     """Names of the figures on how the campaign is going that can be drawn now."""
-    return {"items": _lines(await at.read(lambda campaign: _progress_charts(campaign, selected)))}
+    return Figures(items=_lines(await at.read(lambda campaign: _progress_charts(campaign, selected))))
 
 
-@router.get("/figures/{figure}")
+@router.get(f"{CAMPAIGN}/figures/{{figure}}")
 async def figure(at: ForReader, figure: str, selected: OfRounds) -> dict[str, Any]:
     """One figure, as a Vega-Lite document that fits its container."""
 
     def drawn(campaign: Campaign) -> dict[str, Any]:
         if of_model:
-            charts = _learned_charts(campaign, _learned(at, campaign), at)
+            charts = _learned_charts(campaign, _learned(at, campaign))
         else:
             charts = _progress_charts(campaign, selected)
         drawing = next((draw for key, _, _, draw in charts if key == figure), None)
@@ -218,8 +162,8 @@ Chart = tuple[str, str, str, Callable[[], Any]]
 """A figure's name, title and explanation, and what draws it."""
 
 
-def _lines(charts: list[Chart]) -> list[dict[str, str]]:
-    return [{"figure": key, "title": title, "about": about} for key, title, about, _ in charts]
+def _lines(charts: list[Chart]) -> list[FigureLine]:
+    return [FigureLine(figure=key, title=title, about=about) for key, title, about, _ in charts]
 
 
 def _progress_charts(campaign: Campaign, selected: Selected) -> list[Chart]:
@@ -257,7 +201,7 @@ def _charts(progress: CampaignProgress, regret: list[tuple[int, float]]) -> list
     return charts
 
 
-@comparisons.get("/compare", response_model=Comparison)
+@router.get("/compare", response_model=Comparison)
 async def compare(
     opened: Opened,
     request: Request,
@@ -279,13 +223,13 @@ async def compare(
             if measured:
                 document = _document(partial(draw, measured))
                 drawn.append({"figure": value, "title": title, "about": about, "document": document})
-        items = [replace(progress_document(progress, 1, mask), rounds=()) for progress in found]
+        items = [replace(masked_progress(progress, 1, mask), rounds=()) for progress in found]
         return {"items": items, "figures": drawn}
 
     return await opened.aside(call)
 
 
-@router.get("/network", response_model=Picture)
+@router.get(f"{CAMPAIGN}/network", response_model=Picture)
 async def network(
     at: ForReader,
     product: Annotated[str | None, Query(description="Show the strongest edges for this product.")] = None,
@@ -294,82 +238,57 @@ async def network(
 ) -> Any:
     """The picture of the network: places of users, marks of a round, edges."""
 
-    def call(campaign: Campaign) -> dict[str, Any]:
+    def call(campaign: Campaign) -> Picture:
         # Users keep their places as long as the network stays the same.
         graph = campaign.graph
         places = at.campaigns.kept("layout", at.name, graph, lambda: layout(graph))
-        about = product_named(campaign, product)
-        found = picture(campaign, places, product=about, round_id=round, limit=limit)
-        names = at.names_of(campaign, found["users"])
-        return {**found, "users": [at.mask(user) for user in found["users"]], "names": names}
+        drawn = picture(campaign, places, product=product_named(campaign, product), round_id=round, limit=limit)
+        names = at.names(campaign, graph.rows(drawn.users).tolist())
+        shown = {"users": list(map(at.mask, drawn.users)), "names": names if any(names) else None}
+        return drawn.model_copy(update=shown)
 
     return await at.read(call, chooses=product is not None)
 
 
-@router.get("/learned", response_model=LearnedDocument)
-async def learned(at: ForReader) -> Any:
+@router.get(f"{CAMPAIGN}/learned", response_model=LearnedDocument)
+async def learned(at: ForReader) -> LearnedDocument:
     """Which users, products and strategies go together, by what the model expects now."""
 
-    def call(campaign: Campaign) -> tuple[Learned, list[str | None], list[Chart]]:
-        learned = _learned(at, campaign)
-        names = at.names_of(campaign, learned.users) or [None] * len(learned.users)
-        return learned, names, _learned_charts(campaign, learned, at)
+    def call(campaign: Campaign) -> LearnedDocument:
+        beliefs = _learned(at, campaign)
+        return LearnedDocument(**dict(beliefs), figures=_lines(_learned_charts(campaign, beliefs)))
 
-    found, names, charts = await at.read(call, chooses=True)
-    users = [at.mask(user) for user in found.users]
-    best = found.shares.argmax(axis=0).tolist() if found.products else []
-    return {
-        "rounds": found.rounds,
-        "users": users,
-        "strategies": found.strategies,
-        "strategy_rounds": found.strategy_rounds,
-        "affinity": found.affinity.tolist(),
-        "products": [
-            {
-                "product": product,
-                "rounds": found.product_rounds[column],
-                "users": [
-                    {"user": users[row], "name": names[row], "expected": float(found.expected[row, column])}
-                    for row in rows
-                ],
-                "strategy": found.strategies[best[column]] if found.strategies else None,
-                "share": float(found.shares[best[column], column]),
-            }
-            for column, (product, rows) in enumerate(zip(found.products, found.best, strict=True))
-        ],
-        "figures": _lines(charts),
-    }
+    return await at.read(call, chooses=True)
 
 
-def _learned_charts(campaign: Campaign, found: Learned, at: At) -> list[Chart]:
+def _learned_charts(campaign: Campaign, beliefs: Learned) -> list[Chart]:
     charts = list[Chart]()
     called = campaign.names("products")
-    titles = distinct("any product" if entry is None else called.get(entry, entry) for entry in found.products)
-    products = _marked(titles, found.product_rounds)
-    names = at.names_of(campaign, found.users) or [None] * len(found.users)
-    users = distinct(name or at.mask(user) for user, name in zip(found.users, names, strict=True))
+    titles = ["any product" if it.product is None else called.get(it.product, it.product) for it in beliefs.products]
+    products = _marked(titles, [it.rounds for it in beliefs.products])
+    users = distinct(name or user for user, name in zip(beliefs.users, beliefs.names, strict=True))
     if users and len(products) > 1:
-        together = partial(goes_together, users, products, found.affinity)
+        together = partial(goes_together, users, products, np.array(beliefs.affinity))
         charts.append((_USERS_FIGURE, "Users and products", _TOGETHER, together))
-    if len(found.strategies) > 1:
+    if len(beliefs.strategies) > 1:
         offers = campaign.names("strategies")
-        strategies = distinct(offers.get(strategy, strategy) for strategy in found.strategies)
-        best = partial(strategies_by_product, _marked(strategies, found.strategy_rounds), products, found.shares)
+        strategies = _marked([offers.get(each, each) for each in beliefs.strategies], beliefs.strategy_rounds)
+        best = partial(strategies_by_product, strategies, products, np.array(beliefs.shares))
         charts.append((_STRATEGIES_FIGURE, "Strategies and products", _STRATEGIES, best))
     return charts
 
 
-def _marked(names: Sequence[str], rounds: Sequence[int]) -> list[str]:
-    """The names, with a mark on those without a closed round."""
-    return [each if tried else f"{each} (not tried)" for each, tried in zip(names, rounds, strict=True)]
+def _marked(names: Sequence[Any], rounds: Sequence[int]) -> list[str]:
+    """The names, each told apart from the others, with a mark on those without a closed round."""
+    return [each if tried else f"{each} (not tried)" for each, tried in zip(distinct(names), rounds, strict=True)]
 
 
 def _learned(at: At, campaign: Campaign) -> Learned:
-    """What was learned; worked out again only if the log has grown."""
-    return at.campaigns.kept("learned", at.name, tag_of(campaign), lambda: what_was_learned(campaign))
+    """What was learned, as this caller may see it; worked out again only if the log has grown."""
+    return at.kept("learned", tag_of(campaign), lambda: what_was_learned(campaign, at))
 
 
-@router.get("/regret", response_model=RegretDocument)
+@router.get(f"{CAMPAIGN}/regret", response_model=RegretDocument)
 async def regret(at: ForReader) -> Any:
     """What each round lost against the best choice; known of the sandbox of `tensorucb demo --serve` alone."""
     found = await at.read(read_regret)

@@ -4,46 +4,62 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, Field
 
 from tensorucb.arrays import F64
 from tensorucb.campaign import Campaign
 from tensorucb.campaign._catalogue import contexts, read_context
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._tally import strategies_of
+from tensorucb.service._bodies import Id
+from tensorucb.service._shared import At
 
 MOST_PRODUCTS, MOST_STRATEGIES = 12, 8
 MOST_USERS = 16
 _BEST = 3  # users listed for each product
 _STRONG = 100  # best users of each product; those who go with it in particular are found among them
 
-Id = int | str
+
+class Expected(BaseModel):
+    """A user and the responses expected if they alone were contacted."""
+
+    user: Id
+    name: str | None = Field(description="What the user is called; null if that is not known, or not for you.")
+    expected: float
 
 
-@dataclass(frozen=True)
-class Learned:
-    """What the model expects of users, products and strategies together.
+class ProductLearned(BaseModel):
+    """What goes with a product."""
 
-    ``affinity`` is ``expected`` divided by what the user and the product alone would let one expect: 2 means twice as
-    many responses, 1 means that the two have nothing particular to do with each other.
-    """
-
-    rounds: int  # closed ones that it has learned from
-    products: tuple[Id | None, ...]  # those with the most closed rounds first
-    product_rounds: tuple[int, ...]  # closed rounds of each; with none, it was not tried: its features alone speak
-    strategies: tuple[Id, ...]  # in the same order
-    strategy_rounds: tuple[int, ...]
-    users: tuple[Id, ...]  # the best of these products
-    expected: F64  # (users, products) responses if that user alone were contacted, with the product's best strategy
-    affinity: F64  # (users, products)
-    shares: F64  # (strategies, products) share of all followers expected to respond; one row without strategies
-    best: tuple[tuple[int, ...], ...]  # for each product the places of its best users in `users`, the best first
+    product: Id | None
+    users: list[Expected] = Field(description="The best users, the best first.")
+    rounds: int = Field(description="Closed rounds about it; with none it was not tried, and its features alone speak.")
+    strategy: Id | None = Field(description="The best strategy, if the campaign has strategies.")
+    share: float = Field(
+        description="Share of a user's followers expected to respond if that user alone were contacted with that "
+        "strategy, averaged over all pairs of a user and a follower."
+    )
 
 
-def what_was_learned(campaign: Campaign) -> Learned:
+class Learned(BaseModel):
+    """What the model expects of users, products and strategies together."""
+
+    rounds: int = Field(description="Closed rounds that this was learned from.")
+    users: list[Id] = Field(description="The best users of these products; who goes with the same one, side by side.")
+    names: list[str | None] = Field(description="What they are called; null if that is not known, or not for you.")
+    strategies: list[Id] = Field(description="Those with the most closed rounds first.")
+    strategy_rounds: list[int] = Field(description="Closed rounds with each; with none it was not tried.")
+    affinity: list[list[float]] = Field(
+        description="For each user and product the expected responses, divided by what the two alone let one expect."
+    )
+    shares: list[list[float]] = Field(description="For each strategy and product the share expected to respond.")
+    products: list[ProductLearned] = Field(description="Those with the most closed rounds first.")
+
+
+def what_was_learned(campaign: Campaign, at: At) -> Learned:
     """What the model believes now; before the first closed round this is what the features alone suggest."""
     handle = campaign._handle
     with handle.learned() as view:
@@ -61,17 +77,31 @@ def what_was_learned(campaign: Campaign) -> Learned:
             best = believed[int(np.argmax(shares[:, column]))]
             scores[:, column] = np.bincount(graph.sources, weights=best, minlength=graph.n_nodes)
     together = _together(scores)
+    rows = together.rows
+    users = list(map(at.mask, graph.ids[rows].tolist()))
+    names = at.names(campaign, rows)
+    strategy = shares.argmax(axis=0).tolist()
     return Learned(
         rounds=len(closed),
-        products=tuple(products),
-        product_rounds=tuple(of_product[product] for product in products),
-        strategies=strategies,
-        strategy_rounds=tuple(of_strategy[strategy] for strategy in strategies),
-        users=tuple(graph.ids[together.rows].tolist()),
-        expected=scores[together.rows],
-        affinity=together.affinity,
-        shares=shares,
-        best=together.best,
+        users=users,
+        names=names,
+        strategies=list(strategies),
+        strategy_rounds=[of_strategy[each] for each in strategies],
+        affinity=together.affinity.tolist(),
+        shares=shares.tolist(),
+        products=[
+            ProductLearned(
+                product=product,
+                users=[
+                    Expected(user=users[place], name=names[place], expected=scores[rows[place], column])
+                    for place in together.best[column]
+                ],
+                rounds=of_product[product],
+                strategy=strategies[strategy[column]] if strategies else None,
+                share=shares[strategy[column], column],
+            )
+            for column, product in enumerate(products)
+        ],
     )
 
 
@@ -101,7 +131,12 @@ def offered(view: View) -> tuple[Id, ...]:
 
 
 class _Together(NamedTuple):
-    """The users to show, those who go with the same product side by side; the others as in `Learned`."""
+    """The users to show, those who go with the same product side by side.
+
+    ``affinity`` is what is expected of a user and a product, divided by what the two alone would let one expect: 2
+    means twice as many responses, 1 that they have nothing particular to do with each other. ``best`` are for each
+    product the places of its best users in ``rows``, the best first.
+    """
 
     rows: list[int]
     affinity: F64

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
-
-import anyio.to_thread
 
 from tensorucb.campaign import Campaign, load_campaign
 from tensorucb.campaign._webhook import WEBHOOK
@@ -41,9 +41,9 @@ class OpenCampaigns:
         self.settings, self._engine = settings, engine
         self.store = open_store(settings.storage, read_only=settings.read_only)
         self.stopping = asyncio.Event()
-        self._threads = anyio.CapacityLimiter(_THREADS)
+        self._threads = ThreadPoolExecutor(_THREADS, "reading")
         # The workers of a cluster hold the samples of one choice at a time.
-        self._choosing = anyio.CapacityLimiter(_CHOOSING if engine is None else 1)
+        self._choosing = ThreadPoolExecutor(_CHOOSING if engine is None else 1, "choosing")
         self._opening = threading.Lock()
         self._open: dict[str, Campaign] = {}
         self._kept: dict[tuple[str, str], tuple[Any, Any]] = {}
@@ -51,7 +51,10 @@ class OpenCampaigns:
 
     async def aside(self, call: Callable[[], T], *, chooses: bool = False) -> T:
         """Run a call in a thread; one that ``chooses`` or learns may have to wait for others who do."""
-        return await anyio.to_thread.run_sync(call, limiter=self._choosing if chooses else self._threads)
+        # What it logs has the id of the request.
+        run: Callable[[Callable[[], T]], T] = contextvars.copy_context().run
+        threads = self._choosing if chooses else self._threads
+        return await asyncio.get_running_loop().run_in_executor(threads, run, call)
 
     def call(self, name: str, work: Callable[[Campaign], T]) -> T:
         """Call something with the campaign of that name, as it is now."""
@@ -123,7 +126,9 @@ class OpenCampaigns:
             await self.aside(lambda: self.call(name, Campaign.deliver))
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Let go of the threads and of the store."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._choosing.shutdown(wait=False, cancel_futures=True)
         self.store.close()
 
 

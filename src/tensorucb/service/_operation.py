@@ -26,9 +26,8 @@ from prometheus_client.registry import Collector
 from pydantic import BaseModel
 
 from tensorucb.campaign import CampaignStatus
-from tensorucb.service._auth import LOGINS
 from tensorucb.service._problems import Refusal, responses
-from tensorucb.service._shared import Opened, Reader
+from tensorucb.service._shared import OPEN_TO_ALL, Opened, Reader
 
 # Otherwise each number has a second line with the moment of its first use.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -55,13 +54,13 @@ class Health(BaseModel):
     status: str
 
 
-@router.get(ALIVE)
+@router.get(ALIVE, openapi_extra=OPEN_TO_ALL)
 async def healthz() -> Health:
     """Whether the process answers at all; nothing else is looked at."""
     return Health(status="alive")
 
 
-@router.get("/readyz")
+@router.get("/readyz", openapi_extra=OPEN_TO_ALL)
 async def readyz(campaigns: Opened) -> Health:
     """Whether the store can be read and the service is not about to stop."""
     if campaigns.stopping.is_set():
@@ -70,7 +69,7 @@ async def readyz(campaigns: Opened) -> Health:
     return Health(status="ready")
 
 
-@router.get("/metrics", response_class=Response, dependencies=LOGINS)
+@router.get("/metrics", response_class=Response)
 async def metrics(request: Request, campaigns: Opened, who: Reader) -> Response:
     """Requests, durations and how the campaigns are going, in Prometheus's text format."""
 

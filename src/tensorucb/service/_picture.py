@@ -9,10 +9,9 @@ memory stay bounded.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign import Campaign
@@ -21,7 +20,8 @@ from tensorucb.campaign._told import responded
 from tensorucb.errors import TensorUCBError
 from tensorucb.features._eigenmap import eigenmap
 from tensorucb.graph import Graph
-from tensorucb.service._learned import Id, expected_of, offered
+from tensorucb.service._bodies import Id
+from tensorucb.service._learned import expected_of, offered
 
 _PLACED = 12_000
 _STEPS = 35
@@ -32,10 +32,36 @@ _DIGITS = 4  # of a position: finer than a screen
 _STRONGEST = 600  # edges for a product; more would hide each other
 
 
+class Edges(BaseModel):
+    """Edges of the picture: places of users in its columns."""
+
+    source: list[int]
+    target: list[int]
+    probability: list[float] | None = Field(description="For a product: the expected probability of a response.")
+
+
+class Picture(BaseModel):
+    """The picture of a network, as columns with one entry for each user; marks and edges name users by place."""
+
+    revision: int = Field(description="Changes with the network; users keep their places until then.")
+    users_in_all: int
+    round: int | None = Field(description="The number of the round whose users are marked.")
+    product: Id | None
+    users: list[Id]
+    names: list[str | None] | None = Field(description="What users are called; null if no names are known, or for you.")
+    x: list[float]
+    y: list[float]
+    followers: list[int]
+    seeds: list[int]
+    held_out: list[int]
+    reached: list[int]
+    edges: Edges
+
+
 def picture(
     campaign: Campaign, positions: F64, *, product: Id | None = None, round_id: str | None = None, limit: int = 2_000
-) -> dict[str, Any]:
-    """Users with their places, the marks of a round, and edges, as columns; edges and marks name users by place.
+) -> Picture:
+    """Users with their places, the marks of a round, and edges.
 
     Shown are at most ``limit`` users: those of the round first, then the best connected. Edges are the strongest ones
     for ``product``; without one, those from contacted users of the round to users who responded. Without a round the
@@ -57,22 +83,23 @@ def picture(
         if product is not None:
             strengths = expected_of(handle, view, product, offered(view)).max(axis=0)
         edges = _edges(view, place, marks, strengths, limit if strengths is None else min(limit, _STRONGEST))
-        return {
-            "revision": view.network.revision,
-            "users_in_all": graph.n_nodes,
-            "round": None if record is None else record.number,
-            "product": product if product is not None or record is None else record.product,
-            "users": graph.ids[shown].tolist(),
-            "x": positions[shown, 0].round(_DIGITS).tolist(),
-            "y": positions[shown, 1].round(_DIGITS).tolist(),
-            "followers": graph.out_degree[shown].tolist(),
+        return Picture(
+            revision=view.network.revision,
+            users_in_all=graph.n_nodes,
+            round=None if record is None else record.number,
+            product=product if product is not None or record is None else record.product,
+            users=graph.ids[shown].tolist(),
+            names=None,
+            x=positions[shown, 0].round(_DIGITS).tolist(),
+            y=positions[shown, 1].round(_DIGITS).tolist(),
+            followers=graph.out_degree[shown].tolist(),
             **{name: place[rows][place[rows] >= 0].tolist() for name, rows in marks.items()},
-            "edges": {
-                "source": place[graph.sources[edges]].tolist(),
-                "target": place[graph.targets[edges]].tolist(),
-                "probability": None if strengths is None else strengths[edges].round(_DIGITS).tolist(),
-            },
-        }
+            edges=Edges(
+                source=place[graph.sources[edges]].tolist(),
+                target=place[graph.targets[edges]].tolist(),
+                probability=None if strengths is None else strengths[edges].round(_DIGITS).tolist(),
+            ),
+        )
 
 
 def _shown(degree: I64, marked: list[I64], limit: int) -> I64:

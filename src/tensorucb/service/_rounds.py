@@ -5,45 +5,57 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 
 from tensorucb.campaign import Ask, Campaign, Explanation, Preview, RoundExplanation, TellLogReport, TellReport
 from tensorucb.checks import shown
 from tensorucb.errors import UnknownIdError, call
 from tensorucb.files import FORMULA
-from tensorucb.service._bodies import CloseBody, QuestionBody
-from tensorucb.service._documents import Opened, masked_ask, masked_preview, masked_seeds, masked_user
+from tensorucb.service._bodies import Body, QuestionBody
 from tensorucb.service._problems import leads_to, missing, responses
 from tensorucb.service._shared import (
     CAMPAIGN,
-    WRITING,
     After,
     ForOperator,
+    ForPreview,
     ForReader,
     Key,
     Limit,
+    OfRows,
     Page,
     Round,
+    masked_ask,
+    masked_reason,
+    masked_reasons,
     page,
     user_named,
 )
 from tensorucb.service._uploads import FORMS, described, received_rows
 
-router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413), dependencies=WRITING)
-previews = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413))
-"""A preview only reads, so a service that is read-only answers it too."""
+router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413))
 
-Strict = Annotated[bool, Query(description="Refuse all if a single row cannot be used.")]
-MaxLeftOut = Annotated[
-    float,
-    Query(ge=0, le=1, description="Rows that cannot be used are left out and counted; above this share, refuse all."),
-]
-Columns = Annotated[
-    list[Annotated[str, Query(pattern=".:.", max_length=1000)]],
-    Query(alias="column", description="Which column is which field, such as `user:buyer`.", max_length=20),
-]
+
+@dataclass(frozen=True)
+class Opened(Ask):
+    """A new round, with the reasons.
+
+    Attributes
+    ----------
+    explanation
+        Every seed explained.
+    """
+
+    explanation: RoundExplanation
+
+
+class CloseBody(Body):
+    """How to close a round."""
+
+    early: bool = Field(False, description="Close it though most of its responses may still come.")
 
 
 def round_of(campaign: Campaign, round: str) -> Ask:
@@ -54,18 +66,13 @@ def round_of(campaign: Campaign, round: str) -> Ask:
         raise missing(f"campaign {shown(campaign.name)} has no such round; ", call("rounds"), " lists them.") from None
 
 
-def column_names(columns: list[str]) -> dict[str, str] | None:
-    """Names of columns by field."""
-    return dict(text.split(":", 1) for text in columns) or None
-
-
-@previews.post("/preview", response_model=Preview)
-async def preview(at: ForOperator, body: QuestionBody) -> Preview:
+@router.post("/preview", response_model=Preview)
+async def preview(at: ForPreview, body: QuestionBody) -> Preview:
     """Say who would be chosen and why, or what to expect of a list of users; nothing is opened.
 
     Asking straight after opens this very round, with the same users to contact and to hold out.
     """
-    return await at.choose(lambda campaign: masked_preview(campaign.preview(**body.arguments()), at.mask))
+    return await at.choose(lambda campaign: campaign.preview(**body.arguments()))
 
 
 @router.post(
@@ -82,8 +89,7 @@ async def ask(at: ForOperator, body: QuestionBody, key: Key = None) -> Opened:
 
     def call(campaign: Campaign) -> Opened:
         opened = campaign.ask(**body.arguments(), request_id=key)
-        reasons = cast("RoundExplanation", opened.explain())
-        return Opened(**vars(masked_ask(opened, at.mask)), explanation=masked_seeds(reasons, at.mask))
+        return Opened(**vars(replace(opened)), explanation=cast("RoundExplanation", opened.explain()))
 
     return await at.choose(call)
 
@@ -98,9 +104,10 @@ async def rounds(
     """All rounds, the newest first."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        known = [ask for ask in reversed(campaign.rounds()) if status in (None, ask.status)]
-        found, following = page(known, limit, after, lambda ask: ask.id)
-        return {"items": [masked_ask(ask, at.mask) for ask in found], "next": following}
+        with campaign._handle.read() as view:
+            records = [record for record in reversed(view.rounds()) if status in (None, record.status)]
+            listed, following = page(records, limit, after, lambda record: record.id)
+            return {"items": [masked_ask(record.seen(view.network), at.mask) for record in listed], "next": following}
 
     return await at.read(call)
 
@@ -120,11 +127,11 @@ async def explanation(
     """Say why each seed was chosen, or why one user was or was not."""
 
     def call(campaign: Campaign) -> RoundExplanation | Explanation:
-        known = round_of(campaign, round).id
-        reasons = campaign.explain(known, None if user is None else user_named(campaign, user, at))
+        asked = round_of(campaign, round).id
+        reasons = campaign.explain(asked, None if user is None else user_named(campaign, user, at))
         if isinstance(reasons, RoundExplanation):
-            return masked_seeds(reasons, at.mask)
-        return masked_user(reasons, at.mask)
+            return masked_reasons(reasons, at.mask)
+        return masked_reason(reasons, at.mask)
 
     return await at.read(call)
 
@@ -136,14 +143,14 @@ async def explanation(
 )
 async def seeds(at: ForOperator, round: Round) -> Response:
     """Who to contact, as a file for a spreadsheet; a text that would be taken for a formula gets an apostrophe."""
-    found = await at.read(lambda campaign: round_of(campaign, round))
+    asked = await at.read(lambda campaign: round_of(campaign, round))
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["rank", "user", "strategy", "product", "round"])
-    gets = found.strategies or [""] * len(found.seeds)
-    for rank, (user, strategy) in enumerate(zip(found.seeds, gets, strict=True), start=1):
-        rows.writerow([rank, *map(_cell, (user, strategy, found.product, found.id))])
-    attached = {"Content-Disposition": f'attachment; filename="round-{found.number}-seeds.csv"'}
+    strategies = asked.strategies or [""] * len(asked.seeds)
+    for rank, (user, strategy) in enumerate(zip(asked.seeds, strategies, strict=True), start=1):
+        rows.writerow([rank, *map(_cell, (user, strategy, asked.product, asked.id))])
+    attached = {"Content-Disposition": f'attachment; filename="round-{asked.number}-seeds.csv"'}
     return Response(text.getvalue(), media_type="text/csv", headers=attached)
 
 
@@ -152,14 +159,7 @@ def _cell(value: Any) -> Any:
 
 
 @router.post("/rounds/{round}/responses", response_model=TellReport, openapi_extra=described(*FORMS))
-async def tell(
-    at: ForOperator,
-    round: Round,
-    request: Request,
-    strict: Strict = False,
-    max_left_out: MaxLeftOut = 0.5,
-    columns: Columns = [],  # noqa: B006
-) -> TellReport:
+async def tell(at: ForOperator, round: Round, request: Request, options: OfRows) -> TellReport:
     """Store responses of a round, durably; again, late or in any order.
 
     Rows have the fields source, target and outcome (0 or 1), or user and time; optionally time and event_id.
@@ -167,9 +167,8 @@ async def tell(
     async with received_rows(request) as rows:
 
         def call(campaign: Campaign) -> TellReport:
-            options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": column_names(columns)}
             try:
-                return campaign.tell(round, rows(), **options)
+                return campaign.tell(round, rows(), **options.arguments)
             except UnknownIdError:
                 round_of(campaign, round)
                 raise
@@ -180,20 +179,13 @@ async def tell(
 
 
 @router.post("/responses", response_model=TellLogReport, openapi_extra=described(*FORMS))
-async def tell_log(
-    at: ForOperator,
-    request: Request,
-    strict: Strict = False,
-    max_left_out: MaxLeftOut = 0.5,
-    columns: Columns = [],  # noqa: B006
-) -> TellLogReport:
+async def tell_log(at: ForOperator, request: Request, options: OfRows) -> TellLogReport:
     """Store the rows of a log that belong to rounds, such as all purchases since yesterday.
 
     A row belongs to the round in its field round, or to the rounds of its field product in whose window it falls.
     """
     async with received_rows(request) as rows:
-        options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": column_names(columns)}
-        report = await at.tell(lambda campaign: campaign.tell_log(rows(), **options))
+        report = await at.tell(lambda campaign: campaign.tell_log(rows(), **options.arguments))
     request.app.state.metrics.told(report.accepted)
     return report
 
@@ -205,14 +197,10 @@ async def close(at: ForOperator, round: Round, body: CloseBody | None = None) ->
     In the first half of its time, with more than a day left, the answer is 409 unless `early` says that it is meant.
     """
     early = body is not None and body.early
-
-    def call(campaign: Campaign) -> Ask:
-        return masked_ask(campaign.close(round_of(campaign, round), early=early), at.mask)
-
-    return await at.choose(call)
+    return await at.choose(lambda campaign: campaign.close(round_of(campaign, round), early=early))
 
 
 @router.post("/rounds/{round}/cancel", response_model=Ask)
 async def cancel(at: ForOperator, round: Round) -> Any:
     """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing."""
-    return await at.choose(lambda campaign: masked_ask(campaign.cancel(round_of(campaign, round).id), at.mask))
+    return await at.choose(lambda campaign: campaign.cancel(round_of(campaign, round).id))

@@ -19,8 +19,8 @@ from tensorucb.data import Sandbox, make_sandbox
 from tensorucb.diffusion import direct_spread, observe
 from tensorucb.errors import TensorUCBError
 from tensorucb.oracle import select_seeds
+from tensorucb.service._app import run
 from tensorucb.service._figures import RoundRegret, write_regret
-from tensorucb.service._run import run
 from tensorucb.service._settings import ServiceSettings
 
 NAME = "sandbox"

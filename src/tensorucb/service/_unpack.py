@@ -80,7 +80,7 @@ def unpack(path: Path) -> Path:
         frame = read_file(path, most_rows=MOST_ROWS + 1)
         _check_growth(frame, size)
     else:
-        frame = json_table(path)
+        frame = json_table(path.read_bytes(), lines=path.suffix == ".ndjson")
     plain = path.with_suffix(".parquet")
     frame.write_parquet(plain, compression="uncompressed")
     return plain
@@ -132,14 +132,13 @@ def _too_much(size: int, most: str) -> TooLargeError:
 # -- rows in JSON --
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def _rows(content: bytes, lines: bool) -> Iterator[dict[str, Any]]:
     """The objects of a list, or of lines, one by one: all at once they would take 40 times their text."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise FileFormatError("the body is no text in UTF-8; send it so.") from None
-    found = _lines(text) if path.suffix == ".ndjson" else _listed(text)
-    for number, row in enumerate(found, 1):
+    for number, row in enumerate(_lines(text) if lines else _listed(text), 1):
         if not isinstance(row, dict):
             raise FileFormatError(f'row {number} of the body is no JSON object such as {{"user": …, "time": …}}.')
         yield row
@@ -182,15 +181,14 @@ def _after_space(text: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-def json_table(path: Path) -> pl.DataFrame:
-    """The rows of a JSON or NDJSON file, each of which may have other fields."""
+def json_table(content: bytes, *, lines: bool) -> pl.DataFrame:
+    """The rows of a JSON list, or of lines of JSON, each of which may have other fields."""
     import polars as pl
 
-    size = path.stat().st_size
     columns: dict[str, list[Any]] = {}
-    for count, row in enumerate(_rows(path)):
+    for count, row in enumerate(_rows(content, lines)):
         new = [name for name in row if name not in columns]
-        _check_shape(count + 1, len(columns) + len(new), size)
+        _check_shape(count + 1, len(columns) + len(new), len(content))
         for name in new:
             columns[name] = [None] * count
         for name, column in columns.items():

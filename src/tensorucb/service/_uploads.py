@@ -95,19 +95,19 @@ class Uploads:
         small = path.suffix != ".parquet" and path.stat().st_size <= _SMALL
         if not small and self._looking.statistics().tasks_waiting >= _MOST_WAITING:
             raise Refusal(503, "too many files come at once; try again in 5 s.", headers={"Retry-After": "5"})
-        with _refusing(path):
+        try:
             if small:
                 return await anyio.to_thread.run_sync(unpack, path)
             return await anyio.to_thread.run_sync(_unpack_apart, path, limiter=self._looking)
+        except FileFormatError as error:
+            raise _refusal(error, path.parent) from None
 
 
-@contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileFormatError as error:
-        status = 413 if isinstance(error, TooLargeError) else 422
-        raise Refusal(status, *without(f"{path.parent}/", error), kind="FileFormatError") from None
+def _refusal(error: FileFormatError, folder: Path | None = None) -> Refusal:
+    """What is said of a received file, without the name of the folder where it lies."""
+    status = 413 if isinstance(error, TooLargeError) else 422
+    parts = error.parts() if folder is None else without(f"{folder}/", error)
+    return Refusal(status, *parts, kind="FileFormatError")
 
 
 def _locked_folder() -> tuple[Path, int]:
@@ -185,21 +185,19 @@ async def received_rows(request: Request) -> AsyncIterator[Callable[[], Path | p
     """The rows of a request as `Campaign.tell` takes them; to be called in the thread that tells them."""
     form, length = form_of(request), request.headers.get("content-length", "")
     if form in ("application/json", "application/x-ndjson") and length.isdecimal() and int(length) <= _SMALL:
-        yield partial(_small_rows, request.app.state.uploads, FORMS[form], await request.body())
+        yield partial(_small_rows, await request.body(), form == "application/x-ndjson")
         return
     async with _received(request) as path:
         rows = await request.app.state.uploads.unpacked(path)
         yield lambda: rows
 
 
-def _small_rows(uploads: Uploads, suffix: str, content: bytes) -> pl.DataFrame:
+def _small_rows(content: bytes, lines: bool) -> pl.DataFrame:
     """The rows of a short JSON text."""
-    with tempfile.NamedTemporaryFile(dir=uploads.folder, suffix=suffix) as file:
-        file.write(content)
-        file.flush()
-        path = Path(file.name)
-        with _refusing(path):
-            return json_table(path)
+    try:
+        return json_table(content, lines=lines)
+    except FileFormatError as error:
+        raise _refusal(error) from None
 
 
 @asynccontextmanager
@@ -234,7 +232,7 @@ def _reading(uploads: Uploads) -> Iterator[Path]:
             text, place = str(error), f"{folder}/"
             if place not in text and not text.startswith(tuple(path.name for path in folder.iterdir())):
                 raise  # it is the store that is damaged
-            raise Refusal(422, *without(place, error), kind="FileFormatError") from None
+            raise _refusal(error, folder) from None
 
 
 async def _saved(form: FormData, table: str, folder: Path) -> Path:

@@ -1,6 +1,6 @@
 // All campaigns.
 
-import { button, day, h, link, num, paged, section } from "./dom.js";
+import { button, campaignLink, day, h, num, paged, section } from "./dom.js";
 import { get, path } from "./api.js";
 import { compareAddress, MOST_COMPARED } from "./compare.js";
 
@@ -29,7 +29,7 @@ export async function list(place, session) {
     location.hash = compareAddress(names());
   });
   const rows = items.map((one) => [
-    h("span", { class: "choice" }, chosen.get(one.name), link(one.name, "c", one.name)), num(one.open), num(one.rounds), num(one.users), num(one.edges), num(one.products), one.policy, day(one.created),
+    h("span", { class: "choice" }, chosen.get(one.name), campaignLink(one.name)), num(one.open), num(one.rounds), num(one.users), num(one.edges), num(one.products), one.policy, day(one.created),
   ]);
   place.append(
     start ? h("p", { class: "actions" }, start) : "",

@@ -1,6 +1,6 @@
 // Campaigns side by side: reach, cost per responder, and what contact adds, with intervals.
 
-import { cost, h, link, num, points, section, table } from "./dom.js";
+import { campaignLink, cost, h, link, num, points, section, table } from "./dom.js";
 import { get, path } from "./api.js";
 import { card, chart } from "./charts.js";
 
@@ -18,7 +18,7 @@ export async function compare(place) {
   const found = await get(path("compare"), names.map((name) => ["campaign", name]));
   const columns = ["Campaign", "Rounds closed", "Users contacted", "Users who responded", "Responses", "Expected", "Spent", "Cost per responder", "Lift in points (90\u00a0%)"];
   const rows = found.items.map((one) => [
-    link(one.name, "c", one.name), num(one.closed.rounds), num(one.contacted), num(one.reached), num(one.closed.compared),
+    campaignLink(one.name), num(one.closed.rounds), num(one.contacted), num(one.reached), num(one.closed.compared),
     one.closed.expected === null ? "–" : num(one.closed.expected), one.spend === null ? "–" : cost(one.spend),
     one.cost_per_responder === null ? "–" : cost(one.cost_per_responder), liftText(one.lift),
   ]);

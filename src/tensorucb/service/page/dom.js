@@ -31,6 +31,9 @@ export const button = (text, onclick, kind = "") => h("button", { type: "button"
 
 export const link = (text, ...parts) => h("a", { href: address(...parts) }, text);
 
+// A campaign in a table: a long name is cut, and shown whole on hover.
+export const campaignLink = (name) => h("span", { class: "id", title: name }, link(name, "c", name));
+
 export const address = (...parts) => `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
 
 export function section(title, ...blocks) {
@@ -76,11 +79,12 @@ export function keepingFocus(place, draw) {
   [...place.querySelectorAll(tag)].find((each) => mark(each) === known)?.focus({ preventScroll: true });
 }
 
-const WIDE = 7;  // letters of a number that fit in the largest size
+const WIDE = 7, WIDEST = 10;  // letters of a number that fit in the largest size, and in the next one
+const sizeOf = (value) => (String(value).length > WIDEST ? "longest" : String(value).length > WIDE ? "long" : null);
 
 // Numbers in large letters, each with what it counts.
 export const numbers = (label, entries) => h("ul", { class: "numbers", "aria-label": label },
-  entries.map(([value, what, look]) => h("li", { class: look }, h("strong", { class: String(value).length > WIDE ? "long" : null }, value), h("span", {}, what))));
+  entries.map(([value, what, look]) => h("li", { class: look }, h("strong", { class: sizeOf(value) }, value), h("span", {}, what))));
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const one = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });

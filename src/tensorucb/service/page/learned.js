@@ -18,7 +18,7 @@ export async function learned(place, name) {
     place.append(card(title, chart(campaign(name, "figures", figure), title).figure, about));
   }
   const strategies = found.strategies.length > 0;
-  const share = "Followers expected to respond to one user";
+  const share = "Share of followers expected to respond";
   const columns = ["Product", "Best users, and the responses expected of each", ...(strategies ? ["Best strategy"] : []), share];
   const tried = new Map(found.strategies.map((strategy, place) => [strategy, found.strategy_rounds[place]]));
   const mark = (rounds) => (rounds ? "" : h("span", { class: "state" }, "not tried"));

@@ -5,7 +5,7 @@ import { campaign, get, watch } from "./api.js";
 import { card, chart } from "./charts.js";
 import { moneyNumbers, revenueText } from "./money.js";
 import { filters, selected, selection, withSelection } from "./filters.js";
-import { called, product, productText, strategyText } from "./names.js";
+import { called, product, productText, strategy } from "./names.js";
 import { segments } from "./segments.js";
 
 const LAST = 12;
@@ -112,5 +112,5 @@ export const roundRow = (name, one, { revenue }) => [
   h("span", { class: "date" }, day(one.opened)),
   h("span", { class: `state ${one.status}` }, one.kind === "ask" ? one.status : `${one.status} (${one.kind})`),
   num(one.responders), reachText(one.expected), num(one.contacted), product(one.product),
-  one.strategies.length ? one.strategies.map(strategyText).join(", ") : "–", one.spend === null ? "–" : cost(one.spend), ...(revenue ? [revenueText(one)] : []),
+  one.strategies.length ? one.strategies.map(strategy).flatMap((each, at) => (at ? [", ", each] : [each])).flat() : "–", one.spend === null ? "–" : cost(one.spend), ...(revenue ? [revenueText(one)] : []),
 ];
