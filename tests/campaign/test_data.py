@@ -282,10 +282,11 @@ def test_stored_loaded_and_copied_it_describes_newcomers_bit_for_bit_the_same(sh
 
 def test_a_damaged_blob_is_one_clear_error(shop_data):
     campaign = tu.create_campaign("spring", data=shop_data, policy=HighDegree(), storage="memory://")
-    with campaign._handle.write() as view:
-        data = view.session.blob(view.number, "product_features")
-        view.session.put_blob(view.number, "product_features", data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(FileFormatError, match="products' columns is damaged"):
+    with campaign.store._engine.begin() as connection:
+        (data,) = connection.exec_driver_sql("SELECT data FROM tensorucb_blob WHERE name = 'product_features'").one()
+        damaged = data[:-1] + bytes([data[-1] ^ 1])
+        connection.exec_driver_sql("UPDATE tensorucb_blob SET data = ? WHERE name = 'product_features'", (damaged,))
+    with pytest.raises(FileFormatError, match="damaged"):
         campaign.add_products(["new"], pl.DataFrame({"name": ["tea"]}))
 
 

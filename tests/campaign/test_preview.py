@@ -193,7 +193,7 @@ def test_the_library_logs_what_happens_and_names_nobody(caplog):
     said = [record.getMessage().removeprefix("campaign 'spring': ") for record in caplog.records]
     assert said[0] == "round 1 opened, 3 contacted, 1 held out"
     assert said[1].startswith("round 1 told, ")
-    assert said[2:5] == ["0 rounds told, 0 new", "round 1 closed", "1 rounds learned"]
+    assert said[2:5] == ["0 rounds told, 0 new, 0 known", "round 1 closed", "1 rounds learned"]
     assert said[5].startswith("round 2 opened")
     assert said[-1] == "1 rounds closed by their deadline"
     assert not any("person" in line for line in said)

@@ -183,8 +183,9 @@ def _tell(
         other=used.other,
         rounds=reports,
     )
-    counts = len(each), total.accepted, total.duplicates
-    _log.info("campaign %r: %d rounds told, %d new, %d known", handle.record.name, *counts)
+    which = f"round {used.rounds[0][0].number}" if len(used.rounds) == 1 else f"{len(used.rounds)} rounds"
+    counts = total.accepted, total.duplicates
+    _log.info("campaign %r: %s told, %d new, %d known", handle.record.name, which, *counts)
     return total
 
 

@@ -138,19 +138,15 @@ class Guard:
         return None if cookie is None else book.of_session(cookie)
 
     def _bounded(self, receive: Receive) -> Receive:
-        """The body, as long as it is not too large, and to its end; not every one says its length."""
+        """The body, as long as it is not too large; not every one says its length."""
         came = 0
-        whole = False
 
         async def bounded() -> Message:
-            nonlocal came, whole
+            nonlocal came
             message = await receive()
             came += len(message.get("body", b""))
             if came > self._most:
                 raise HTTPException(413, self._too_large, _CLOSE)
-            if message["type"] == "http.disconnect" and came and not whole:
-                raise HTTPException(400, "the connection ended before the body did; nothing was done.")
-            whole = whole or not message.get("more_body", False)
             return message
 
         return bounded

@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import compile_path
 
 from tensorucb.errors import (
@@ -223,6 +224,10 @@ def install(app: FastAPI) -> None:
         if error.status_code == 405:
             headers = {"Allow": _allowed(request)}
         return answer(request, Refusal(error.status_code, found or str(error.detail), kind=kind, headers=headers))
+
+    @app.exception_handler(ClientDisconnect)
+    async def cut_off(request: Request, error: ClientDisconnect) -> Response:
+        return answer(request, Refusal(400, "the connection ended before the body did; nothing was done."))
 
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> Response:
