@@ -253,15 +253,16 @@ class Audience:
         # The same draws every time, so that the same question has the same answer.
         draws = np.random.default_rng(0).normal(size=(_DRAWS, int(self.sources.max()) + 1))
         wide = replace(self.beliefs, predictions=[prediction.doubted() for prediction in self.beliefs.predictions])
+        usual = self._chances(wide.rounds(self.edges))
         counts = []
         sums = []
         for z in draws:
             chances = self._chances(wide.rounds(self.edges, z[self.sources]))
             counts.append(chances.sum(axis=1))
             sums.append(chances @ self.values)
-        return np.clip(_between_levels(np.stack(counts)), 1e-9, self.size).ravel(), _between_levels(
-            np.stack(sums)
-        ).ravel()
+        responders = _between_levels(np.stack(counts), usual.sum(axis=1))
+        money = _between_levels(np.stack(sums), usual @ self.values)
+        return np.clip(responders, 1e-9, self.size).ravel(), money.ravel()
 
 
 def _stated(audience: Audience) -> Forecast:
@@ -272,16 +273,19 @@ def _stated(audience: Audience) -> Forecast:
     return stated(mean, np.full(counts.size, 1.0 / counts.size), counts, audience.size)
 
 
-def _between_levels(sums: F64) -> F64:
+def _between_levels(sums: F64, usual: F64) -> F64:
     """Sums of each draw in the rounds that stand for all, as ``(draws, levels)`` that are equally likely.
 
     A few rounds that stand for all give the mean, not the quantiles. So each draw gets levels of its own, in between.
+    What is not known of the sources moves no expectation: on average over the draws a level has its ``usual`` sum,
+    although the sigmoid is bent, and of two contacts of one user the better one counts.
     """
     from scipy.special import ndtri
 
     strata = (np.arange(len(sums))[:, None] + 0.5) / len(sums)
     levels = ndtri((np.arange(LEVELS.size) + strata) / LEVELS.size)
     logs = np.log(np.maximum(sums, 1e-9))
+    logs += np.log(np.maximum(usual, 1e-9) / np.maximum(sums.mean(axis=0), 1e-9))
     return np.exp([np.interp(own, LEVELS, log) for own, log in zip(levels, logs, strict=True)])
 
 
