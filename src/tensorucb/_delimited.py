@@ -42,13 +42,13 @@ class Source(NamedTuple):
     remarks: Sequence[str] = ()
 
 
-def suffix_of(path: Path, known: Sequence[str] = (*TEXT, *LINES, PARQUET)) -> str:
+def suffix_of(path: Path, suffixes: Sequence[str] = (*TEXT, *LINES, PARQUET)) -> str:
     """The suffix of a file that tells its format, in lower case."""
     name = path.name.lower()
-    suffix = next((suffix for suffix in known if name.endswith(suffix)), None)
+    suffix = next((suffix for suffix in suffixes if name.endswith(suffix)), None)
     if suffix is None:
         raise FileFormatError(
-            f"{shown_path(path)} does not end in one of {', '.join(known)}; the suffix tells the format."
+            f"{shown_path(path)} does not end in one of {', '.join(suffixes)}; the suffix tells the format."
         )
     return suffix
 

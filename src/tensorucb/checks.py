@@ -41,7 +41,10 @@ _REALS = (int, float, np.integer, np.floating, Decimal, Fraction)
 class _Short(reprlib.Repr):
     def __init__(self) -> None:
         super().__init__()
-        self.maxlevel, self.maxdict, self.maxstring, self.maxother = 3, 4, 60, 60
+        self.maxlevel = 3
+        self.maxdict = 4
+        self.maxstring = 60
+        self.maxother = 60
 
     def repr_int(self, x: int, level: int) -> str:
         # Python refuses to print numbers of more than a few thousand digits.
@@ -101,13 +104,13 @@ def plain(value: Any) -> Any:
 
 def check_count(name: str, value: Any, low: int = 1, high: int = MOST) -> int:
     """A whole number from ``low`` to ``high``."""
-    given = plain(value)
-    if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= high:
+    plain_value = plain(value)
+    if not isinstance(plain_value, int) or isinstance(plain_value, bool) or not low <= plain_value <= high:
         bounds = f"of at least {low}" if high == MOST else f"in {low}..{high}"
-        if isinstance(given, int) and given > MOST == high:
+        if isinstance(plain_value, int) and plain_value > MOST == high:
             bounds = f"of at most {MOST:,}"
         raise refusal(name, f"a whole number {bounds}", value)
-    return int(given)
+    return int(plain_value)
 
 
 def check_number(
@@ -129,11 +132,11 @@ def check_number(
 
 def _float(value: Any) -> float:
     """The number as a float; NaN for what is no number, and infinity for one that is too large."""
-    given = plain(value)
-    if not isinstance(given, int | float) or isinstance(given, bool):
+    plain_value = plain(value)
+    if not isinstance(plain_value, int | float) or isinstance(plain_value, bool):
         return math.nan
     try:
-        return float(given) + 0.0  # makes -0.0 a plain 0.0
+        return float(plain_value) + 0.0  # makes -0.0 a plain 0.0
     except OverflowError:
         return math.inf
 
@@ -194,12 +197,12 @@ def check_slug(name: str, value: Any) -> str:
 
 def check_id(name: str, value: Any) -> int | str:
     """An id: text, or a whole number of 64 bits."""
-    given = plain(value)
-    if isinstance(given, str):
-        return check_text(name, given)
-    if not isinstance(given, int) or isinstance(given, bool) or not -(2**63) <= given < 2**63:
+    plain_value = plain(value)
+    if isinstance(plain_value, str):
+        return check_text(name, plain_value)
+    if not isinstance(plain_value, int) or isinstance(plain_value, bool) or not -(2**63) <= plain_value < 2**63:
         raise refusal(name, "an id, which is text or a whole number of 64 bits", value)
-    return given
+    return plain_value
 
 
 def check_choice(name: str, value: Any, words: Iterable[str]) -> str:
@@ -390,6 +393,6 @@ def check_rows(name: str, values: Any, n: int, *, hint: str = "", distinct: bool
         raise InputError(f"must lie in 0..{n - 1}; got {int(array[place])} at [{place}].", argument=name, advice=hint)
     rows = np.ascontiguousarray(array, dtype=np.int64)
     if distinct and np.unique(rows).size < rows.size:
-        given, counts = np.unique(rows, return_counts=True)
-        raise InputError(argument=name, wanted="distinct", got=f"{given[counts > 1][0]} more than once")
+        distinct_rows, counts = np.unique(rows, return_counts=True)
+        raise InputError(argument=name, wanted="distinct", got=f"{distinct_rows[counts > 1][0]} more than once")
     return rows

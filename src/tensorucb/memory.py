@@ -72,18 +72,18 @@ def free_memory() -> int | None:
     ``TENSORUCB_MEMORY`` (such as ``8G``: the most that this process may hold) leaves.
     """
     rooms = [_table(_PROC / "meminfo").get("MemAvailable"), *_control_groups(), _own_limit()]
-    known = [room for room in rooms if room is not None]
-    return max(0, min(known)) if known else None
+    limits = [room for room in rooms if room is not None]
+    return max(0, min(limits)) if limits else None
 
 
 def _own_limit() -> int | None:
     text = os.environ.get("TENSORUCB_MEMORY", "")
     if not text:
         return None
-    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    if match is None:
         raise InputError(f"TENSORUCB_MEMORY must be a size such as 8G or 500M; got {text[:80]!r}.")
-    return int(float(found[1]) * _UNITS[found[2]]) - _table(_PROC / "self" / "status").get("VmRSS", 0)
+    return int(float(match[1]) * _UNITS[match[2]]) - _table(_PROC / "self" / "status").get("VmRSS", 0)
 
 
 def _control_groups() -> list[int]:

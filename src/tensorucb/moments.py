@@ -34,23 +34,23 @@ def duration(name: str, value: Any, *, zero: bool = False) -> float:
     A text is a number and a unit: s, m (minutes), h, d or w. A number alone is refused, since 7 could be days or
     seconds; 0 needs no unit.
     """
-    given = value
-    if isinstance(value, str) and (found := _SPAN.fullmatch(value)):
-        number, unit = found.groups()
-        given = float(number) * _UNITS.get(unit, math.nan) if float(number) or unit else 0.0
-        if not unit and given:
+    seconds = value
+    if isinstance(value, str) and (match := _SPAN.fullmatch(value)):
+        number, unit = match.groups()
+        seconds = float(number) * _UNITS.get(unit, math.nan) if float(number) or unit else 0.0
+        if not unit and seconds:
             raise _without_unit(name, number, value)
     elif isinstance(value, str):
-        given = None
+        seconds = None
     elif is_real(type(value)) and 0.0 < float(value) <= LARGEST:
         raise _without_unit(name, np.format_float_positional(float(value), trim="-"), value)
     elif isinstance(value, np.timedelta64):
         of_fixed_length = np.datetime_data(value.dtype)[0] not in ("Y", "M", "generic")
-        given = math.nan if np.isnat(value) else value / np.timedelta64(1, "s") if of_fixed_length else None
+        seconds = math.nan if np.isnat(value) else value / np.timedelta64(1, "s") if of_fixed_length else None
     elif isinstance(value, timedelta):
-        given = value.total_seconds()  # NaN for pandas' NaT, which calls itself a timedelta
+        seconds = value.total_seconds()  # NaN for pandas' NaT, which calls itself a timedelta
     try:
-        return check_number(name, given, strict=not zero)
+        return check_number(name, seconds, strict=not zero)
     except InputError:
         least = "of at least 0" if zero else "above 0"
         raise refusal(name, f"a duration {least}: a text such as '7d', '12h' or '30m', or a timedelta", value) from None
@@ -111,15 +111,17 @@ def unix_times(values: NDArray[Any]) -> NDArray[np.int64] | NDArray[np.float64]:
     if kind == "M":
         unit, step = np.datetime_data(values.dtype)
         if unit in ("Y", "M"):  # of no fixed length
-            values, unit, step = values.astype("datetime64[D]"), "D", 1
+            values = values.astype("datetime64[D]")
+            unit = "D"
+            step = 1
         if unit == "generic":
             return np.full(values.shape, np.nan)
         ticks = values.astype(np.int64).astype(np.float64) * (step * _LENGTHS.get(unit, 1.0)) / _PARTS.get(unit, 1.0)
         return np.where(np.isnat(values), np.nan, ticks)
     if kind in "OUT":
         each = values.ravel().tolist()
-        found = _seconds_of_many(each) if len(each) >= _MANY else np.array(list(map(unix_seconds, each)), np.float64)
-        return found.reshape(values.shape)
+        seconds = _seconds_of_many(each) if len(each) >= _MANY else np.array(list(map(unix_seconds, each)), np.float64)
+        return seconds.reshape(values.shape)
     return np.full(values.shape, np.nan)
 
 
@@ -127,7 +129,7 @@ def _seconds_of_many(values: list[Any]) -> NDArray[np.float64]:
     """Unix seconds of a long column: texts in ISO's usual form all at once, what is left one by one."""
     import polars as pl
 
-    found = np.full(len(values), np.nan)
+    seconds = np.full(len(values), np.nan)
     # Where a value is no text, or no valid Unicode, all of them are read one by one.
     with suppress(TypeError, UnicodeEncodeError):
         texts = pl.Series(values, dtype=pl.String)
@@ -136,10 +138,10 @@ def _seconds_of_many(values: list[Any]) -> NDArray[np.float64]:
         moments = (parts.str.head(10) + "T" + parts.str.slice(11)).str.to_datetime(
             "%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False
         )
-        found[usual.to_numpy()] = moments.cast(pl.Int64).cast(pl.Float64).fill_null(np.nan).to_numpy() / 1e6
-    for at in np.flatnonzero(np.isnan(found)).tolist():
-        found[at] = unix_seconds(values[at])
-    return found
+        seconds[usual.to_numpy()] = moments.cast(pl.Int64).cast(pl.Float64).fill_null(np.nan).to_numpy() / 1e6
+    for at in np.flatnonzero(np.isnan(seconds)).tolist():
+        seconds[at] = unix_seconds(values[at])
+    return seconds
 
 
 def check_zone(name: str, value: Any) -> str:

@@ -174,7 +174,10 @@ def read(
     error = FileFormatError if isinstance(source, str | os.PathLike) else InputError
     names = find_columns(came.origin, came.columns, fields, columns, usually, part_of, error)
     how = How(came.text, zone)
-    kept, rest, faults, n_rows = [], [], [], 0
+    kept = []
+    rest = []
+    faults = []
+    n_rows = 0
     wanted = [field for field in fields if field.name in names]
     for piece in came.pieces(None if others else list(names.values())):
         n_rows += piece.height
@@ -350,10 +353,10 @@ def _series(label: str, values: Any) -> pl.Series:
 
 def check_names(name: str, columns: Any, meanings: Sequence[str]) -> dict[str, str]:
     """Names of columns by meaning, as a caller gives them; a product may be called an item, and the other way round."""
-    given = {} if columns is None else check_mapping(name, columns, "a mapping of meanings to names of columns")
+    mapping = {} if columns is None else check_mapping(name, columns, "a mapping of meanings to names of columns")
     other = {"item": "product", "product": "item"}
-    known: dict[str, str] = {}
-    for meaning, column in given.items():
+    names: dict[str, str] = {}
+    for meaning, column in mapping.items():
         wanted = other[meaning] if meaning in other and meaning not in meanings else meaning
         if wanted not in meanings:
             raise InputError(
@@ -361,10 +364,10 @@ def check_names(name: str, columns: Any, meanings: Sequence[str]) -> dict[str, s
                 "Other columns need no meaning.",
                 argument=name,
             )
-        if wanted in known or column in known.values():
-            raise InputError(f"names one column or field twice; got {shown(given)}. Name each once.", argument=name)
-        known[wanted] = check_text(f"{name}[{meaning!r}]", column)
-    return known
+        if wanted in names or column in names.values():
+            raise InputError(f"names one column or field twice; got {shown(mapping)}. Name each once.", argument=name)
+        names[wanted] = check_text(f"{name}[{meaning!r}]", column)
+    return names
 
 
 def find_columns(
@@ -384,13 +387,13 @@ def find_columns(
     lost: list[str] = []
     for field in fields:
         told = named.get(field.name)
-        found = candidates[field.name]
-        if len(found) > 1:
-            wrong.append(f"could mean several columns by {field.name}: {', '.join(found)}")
-        elif found:
-            names[field.name] = found[0]
-            if list(header).count(found[0]) > 1:
-                raise FileFormatError(f"{origin} has the column {found[0]} more than once. Leave one.")
+        matches = candidates[field.name]
+        if len(matches) > 1:
+            wrong.append(f"could mean several columns by {field.name}: {', '.join(matches)}")
+        elif matches:
+            names[field.name] = matches[0]
+            if list(header).count(matches[0]) > 1:
+                raise FileFormatError(f"{origin} has the column {matches[0]} more than once. Leave one.")
             continue
         elif told or not field.optional:
             usual = [name for name in field.usual if name != field.name]

@@ -23,8 +23,10 @@ OnProgress = Callable[[int, int, str], None]
 """``report(done, total, what)``: how far the work is."""
 
 
+_blas_lock = threading.Lock()
 # Blocks that keep BLAS on one thread now; and its libraries with their numbers of threads before the first of them.
-_blas_lock, _inside, _before = threading.Lock(), 0, dict[str, tuple[Any, int]]()
+_inside = 0
+_before = dict[str, tuple[Any, int]]()
 _loaded, _blas = 0, list[Any]()
 
 

@@ -56,8 +56,8 @@ class Engine(Protocol):
 def check_engine(engine: Any) -> Engine | None:
     """An engine, or None for this machine."""
     if engine is None or all(callable(getattr(engine, name, None)) for name in ("sampler", "map", "pieces", "fill")):
-        found: Engine | None = engine
-        return found
+        checked_engine: Engine | None = engine
+        return checked_engine
     raise InputError(
         f"must be an engine, such as tensorucb.engines.RayEngine('HOST:PORT'); got {type(engine).__name__}.",
         argument="engine",

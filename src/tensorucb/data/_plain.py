@@ -32,7 +32,7 @@ _FORM = "edges.csv and actions.csv (or followers, purchases; also .csv.gz, .tsv,
 def _read(
     table: str,
     source: Any,
-    given: Mapping[str, str],
+    columns: Mapping[str, str],
     text_users: bool,
     tolerance: Tolerance,
     guarded: bool,
@@ -41,7 +41,7 @@ def _read(
     """A table of edges or actions; ids of users are text if ``text_users``."""
     users = ("source", "target", "user")
     fields = [f._replace(kind="text") if text_users and f.name in users else f for f in TABLES[table]]
-    rows = read(table, source, fields, columns=given, part_of=table, zone=zone)
+    rows = read(table, source, fields, columns=columns, part_of=table, zone=zone)
     if not rows.report.rows:
         raise FileFormatError(f"{rows.report.file} holds no rows. Check that it was fetched or written in full.")
     rows.report.check(tolerance)
@@ -69,11 +69,11 @@ def _meta(path: Path | None) -> tuple[str | None, str | None, bool]:
 
 
 def read_links(
-    edges: Any, given: Mapping[str, str], id_type: str, *, tolerance: Tolerance = LENIENT, guarded: bool = False
+    edges: Any, columns: Mapping[str, str], id_type: str, *, tolerance: Tolerance = LENIENT, guarded: bool = False
 ) -> Table:
-    """Edges with ids of users as ``id_type`` says; ``given`` are names of columns by meaning."""
+    """Edges with ids of users as ``id_type`` says; ``columns`` are names of columns by meaning."""
     check_choice("id_type", id_type, ("auto", "int", "str"))
-    links = _read("edges", edges, given, id_type == "str", tolerance, guarded)
+    links = _read("edges", edges, columns, id_type == "str", tolerance, guarded)
     if id_type == "int" and pl.String in links.frame.schema.values():
         raise FileFormatError(f"{links.report.file} holds ids of users that are not whole numbers, as they should be.")
     return links

@@ -111,12 +111,12 @@ class RayEngine:
         """Put an array into the cluster's memory; one that cannot change is put there once."""
         if array.flags.writeable:
             return self._crew.ray.put(array)
-        known = self._held.get(id(array))
-        if known is None or known[0]() is not array:
+        entry = self._held.get(id(array))
+        if entry is None or entry[0]() is not array:
             number = id(array)
             forget = weakref.ref(array, lambda _: self._held.pop(number, None))
-            known = self._held[number] = forget, self._crew.ray.put(array)
-        return known[1]
+            entry = self._held[number] = forget, self._crew.ray.put(array)
+        return entry[1]
 
 
 @contextmanager
@@ -142,7 +142,9 @@ class _RaySampler(Sampler):
     """`Sampler` whose sets are drawn by the workers."""
 
     def __init__(self, crew: Crew, graph: Graph, wires: tuple[Any, ...]) -> None:
-        self.crew, self.graph, self._wires = crew, graph, wires
+        self.crew = crew
+        self.graph = graph
+        self._wires = wires
         self.numbers = np.full(graph.n_nodes, -1, dtype=np.int32)
         self.marked = np.empty(0, dtype=np.int64)
         self.total = float(graph.n_nodes)

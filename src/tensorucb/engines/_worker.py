@@ -94,7 +94,9 @@ class Shard:
         self._restore(current, plan)
         nodes = _get(view.nodes)
         if self._view != view.number:
-            self._index, self._view, self._taken = self._new_index(nodes), view.number, []
+            self._index = self._new_index(nodes)
+            self._view = view.number
+            self._taken = []
         if self._taken != taken[:-1]:
             self._index.arrays()  # none is covered
             self._taken = []
@@ -125,7 +127,9 @@ class Shard:
             self._sampler.load(
                 _get(current.probabilities), _get(current.values), current.redundancy, current.live, current.model
             )
-            self._round, self._plan, self._marks = current.number, -1, None
+            self._round = current.number
+            self._plan = -1
+            self._marks = None
         if self._marks is None or not np.array_equal(self._marks, marks):
             self._sampler.mark(marks)
             self._marks = marks
@@ -135,7 +139,9 @@ class Shard:
         """Hold the sets of the plan: make what is missing, and let go of what is not in it."""
         self._loaded(current, plan.marks)
         if self._plan != plan.number:
-            self._sets, self._plan, self._view = {}, plan.number, -1
+            self._sets = {}
+            self._plan = plan.number
+            self._view = -1
         if self._sets.keys() != set(plan.ranges):
             missing = [part for part in plan.ranges if part not in self._sets]
             made = {(first, count): self._sample(plan, first, count, _NO_LIMIT) for first, count in missing}

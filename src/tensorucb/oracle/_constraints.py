@@ -249,8 +249,8 @@ class SeedProblem:
 
     def direct_worth(self) -> F64:
         """What direct gains count for each node before there are seeds; the rows are explained in `_greedy_kernels`."""
-        given = self.values if self.worth is None else self.worth
-        worth = np.ones(self.n) if given is None else given
+        node_values = self.values if self.worth is None else self.worth
+        worth = np.ones(self.n) if node_values is None else node_values
         if self.redundancy == 0.0:
             return worth[None, :].copy()
         return np.stack([(1.0 - self.redundancy) * worth, self.redundancy * worth, np.zeros(self.n)])
@@ -509,21 +509,21 @@ def _check_minima(problem: SeedProblem, names: list[Any]) -> None:
         )
 
 
-def _numbers_by_group(what: str, known: list[Any], numbers: Mapping[Any, int] | int | None, default: int) -> I64:
+def _numbers_by_group(what: str, names: list[Any], numbers: Mapping[Any, int] | int | None, default: int) -> I64:
     """The quota or minimum of each group; groups that ``numbers`` does not name have the default."""
     if numbers is None:
         numbers = {}
     if not isinstance(numbers, Mapping):
-        numbers = dict.fromkeys(known, numbers)
+        numbers = dict.fromkeys(names, numbers)
     plural = {"quota": "quotas", "minimum": "minima"}[what]
-    unknown = [name for name in numbers if name not in known]
+    unknown = [name for name in numbers if name not in names]
     if unknown:
         raise InputError(
             argument=plural,
-            wanted=f"for groups that somebody is in, which are {shown(known)}",
+            wanted=f"for groups that somebody is in, which are {shown(names)}",
             got=f"group {shown(unknown[0])}",
         )
     counts = [
-        check_count(f"the {what} of group {shown(name)}", numbers.get(name, default), 0, _NO_QUOTA) for name in known
+        check_count(f"the {what} of group {shown(name)}", numbers.get(name, default), 0, _NO_QUOTA) for name in names
     ]
     return np.array(counts, dtype=np.int64)

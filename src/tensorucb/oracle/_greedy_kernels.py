@@ -227,10 +227,12 @@ def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):
     """The best candidate that may be picked, -1 if none is worth it."""
     _, gain, own, _, _, free_to_pick, cost, weight = candidates
     by_value, single, noisy, lazy, least = rule
-    tied, tally, left = run[2], run[4], run[5]
-    picks, found = run[0].size, np.int64(tally[0])
+    tied = run[2]
+    tally = run[4]
+    left = run[5]
+    picks, n_picked = run[0].size, np.int64(tally[0])
     grouped, priced = places[0].shape[0] > 0, cost.size > 0
-    weighted = by_value and not (single and found == 0)
+    weighted = by_value and not (single and n_picked == 0)
     while True:
         best = -1.0
         top = 0
@@ -256,7 +258,7 @@ def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):
     if noisy:
         if best <= NOISE:
             # The luckiest of many: half of the way back to what it would have without luck.
-            left[0] = (picks - found) * max(0.0, best - 2.0 * math.sqrt(best))
+            left[0] = (picks - n_picked) * max(0.0, best - 2.0 * math.sqrt(best))
             return -1
         sampled = max(0.0, gain[top] - own[top])
         lowest = best - max(min(NOISE, sampled), math.sqrt(sampled))
@@ -272,7 +274,7 @@ def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):
             continue
         tied[count] = c
         count += 1
-    return _settle(tied[:count], candidates, lazy, network, worth, found)
+    return _settle(tied[:count], candidates, lazy, network, worth, n_picked)
 
 
 @kernel
@@ -281,10 +283,12 @@ def _commit(c, candidates, places, purse, reserve, run):  # type: ignore[no-unty
     _, gain, _, _, _, free_to_pick, cost, _ = candidates
     group, room, need, free = places
     entry, owner, amount, spare = reserve
-    chosen, gains, tally = run[0], run[1], run[4]
-    found = np.int64(tally[0])
-    chosen[found] = c
-    gains[found] = gain[c]
+    chosen = run[0]
+    gains = run[1]
+    tally = run[4]
+    n_picked = np.int64(tally[0])
+    chosen[n_picked] = c
+    gains[n_picked] = gain[c]
     tally[0] += 1
     tally[1] += gain[c]
     free_to_pick[c] = 0
@@ -326,20 +330,22 @@ def advance(candidates, places, purse, reserve, rule, floor, network, worth, ind
     of the best of all nodes), and an estimate of what picks that were lost in noise might add.
     """
     nodes, gain, _, _, age, _, _, _ = candidates
-    lazy, heap, tally = rule[3], run[3], run[4]
+    lazy = rule[3]
+    heap = run[3]
+    tally = run[4]
     out_offsets, targets, p = network
     picks = run[0].size
     while True:
-        found = np.int64(tally[0])
+        n_picked = np.int64(tally[0])
         c = np.int64(-1)
-        if found < picks:
+        if n_picked < picks:
             c = _next(candidates, places, purse, reserve, rule, floor, network, worth, run)
-        if heap.size > 0 and (c < 0 or found % (1 + picks // 32) == 0):
+        if heap.size > 0 and (c < 0 or n_picked % (1 + picks // 32) == 0):
             tally[2] = min(tally[2], tally[1] + top_sum(gain, floor, heap.size, heap))
         if c < 0:
             return c
-        if lazy and age[c] < found:
-            age[c] = found
+        if lazy and age[c] < n_picked:
+            age[c] = n_picked
             gain[c] = direct_gain(nodes[c], out_offsets, targets, p, worth)
             continue
         _commit(c, candidates, places, purse, reserve, run)

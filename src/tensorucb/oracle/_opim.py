@@ -273,7 +273,7 @@ def _next_look(
             continue
         upper = value.upper(cover.bound * scale, grid[look], a_upper)
         hits = cover.sets * scale - _OVERFIT * cover.noise * math.sqrt(scale)
-        known = (cover.covered - cover.sets) / sets
-        if value.of(_NO_ROWS, known + share_lower(hits, grid[look], a_lower)) >= target * upper:
+        own_share = (cover.covered - cover.sets) / sets
+        if value.of(_NO_ROWS, own_share + share_lower(hits, grid[look], a_lower)) >= target * upper:
             return look
     return last

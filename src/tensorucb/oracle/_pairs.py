@@ -169,7 +169,10 @@ def _make_virtual(graph: Graph, p: F64, users: I64, spread: F64 | None, count_se
     first = counters + n
     size = strategies * (users.size + int(graph.out_degree[users].sum()))
     size += 0 if spread is None else n + graph.n_edges
-    s, t, q = edges = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32), np.empty(size)
+    s = np.empty(size, dtype=np.int32)
+    t = np.empty(size, dtype=np.int32)
+    q = np.empty(size)
+    edges = (s, t, q)
     at = 0
     if spread is not None:
         network = (graph.out_offsets, graph.targets, frozen(spread[None, :]))

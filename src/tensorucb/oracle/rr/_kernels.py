@@ -214,21 +214,21 @@ def _nearest(v, in_offsets, in_edges, in_sources, p, stacked, state, chance, dra
 
     ``number`` is that of all in-edges of ``v``, negative if it has none.
     """
-    found = np.int64(0)
+    source = np.int64(0)
     level = number if number >= 0.0 else unit(draw) * chance[0, v]
     reached = 0.0
     for i in range(in_offsets[v], in_offsets[v + 1]):
         if state[in_sources[i]] == _MARKED:
             q = p[in_edges[i] if in_edges.size > 0 else i]
             if q > 0.0:
-                found = np.int64(in_sources[i])
+                source = np.int64(in_sources[i])
             if number < 0.0:
                 reached += (1.0 - reached) * q
             else:
                 reached = reached + q if stacked else max(reached, q)
             if level < reached:
                 break
-    return found
+    return source
 
 
 @kernel
@@ -365,7 +365,9 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
 
     def leap(e, stop, top, inverse, size, s):  # type: ignore[no-untyped-def]
         """In-edges ``e .. stop``, most of them skipped over geometrically."""
-        ends, position, last = False, np.float64(e) - 1.0, np.float64(stop)
+        ends = False
+        position = np.float64(e) - 1.0
+        last = np.float64(stop)
         while not ends:
             # log of a number in (0, 1]: never of zero.
             skip = math.log(1.0 - unit(mix64(s))) * inverse
@@ -453,7 +455,9 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
                 _prefetch(in_sources, ahead)
                 if scattered:
                     _prefetch(in_edges, ahead)
-            e, stop, c = in_offsets[v], in_offsets[v + 1], peak[v]
+            e = in_offsets[v]
+            stop = in_offsets[v + 1]
+            c = peak[v]
             number = one_number(v)
             if number >= 0.0 and stacked:
                 size, s, ends = toss_stacked(v, number, size, s)
