@@ -42,6 +42,16 @@ class Level(Fixed):
         return Prediction(self.graph, np.full(self.graph.n_edges, -6.0), link="logit", level=1.0)
 
 
+class Unsure(Fixed):
+    """Knows little of each source."""
+
+    name = "Unsure"
+
+    def predict(self, state, modes):
+        edges = self.graph.n_edges
+        return Prediction(self.graph, np.full(edges, -6.0), deviation=np.full(edges, 1.5), link="logit")
+
+
 def respond(campaign, ask, rate, rng):
     """Followers respond at a rate; returns how many users did who were not contacted."""
     pairs = [pair for pair in out_pairs(campaign, ask.contacted) if rng.random() < rate]
@@ -195,6 +205,15 @@ def test_the_first_interval_holds_the_whole_level_of_a_round():
     campaign = create_campaign("wide", graph=graph, policy=Level(), storage="memory://")
     reach = campaign.ask([1.0], 1).reach
     assert np.log(reach.high / reach.low) == pytest.approx(2 * 1.645, abs=0.2)
+
+
+def test_what_is_not_known_of_many_sources_evens_out():
+    """Deviations of 1.5 would treble a mean of bent probabilities; with 200 sources hardly anything is left of them."""
+    sources = np.repeat(np.arange(200), 500)
+    graph = Graph.from_edges(sources, np.arange(200, 200 + sources.size))
+    reach = create_campaign("even", graph=graph, policy=Unsure(), storage="memory://").ask([1.0], 200).reach
+    assert reach.mean == pytest.approx(100_000 / (1.0 + np.exp(6.0)))
+    assert 0.5 * reach.mean < reach.low < reach.mean < reach.high < 2.0 * reach.mean
 
 
 def test_what_all_sources_share_is_doubted_once():
