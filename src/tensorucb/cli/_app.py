@@ -119,7 +119,9 @@ class LazyGroup(Group):
         command: Any = self
         if args[0] in COMMANDS:
             # Not by way of the group, whose options typer would parse first: 0.1 s in every command's --help.
-            self.running, prog_name, args = args[0], f"{prog_name} {args[0]}", args[1:]
+            self.running = args[0]
+            prog_name = f"{prog_name} {self.running}"
+            args = args[1:]
             _interrupt.advice = COMMANDS[self.running].stopped
             command = self.loaded = load_command(self.running)
         try:

@@ -85,27 +85,27 @@ def _section(content: Mapping[str, Any], name: str, title: str = "") -> dict[str
     return value
 
 
-def _options(content: Mapping[str, Any], section: str, known: Collection[str], folder: Path) -> dict[str, Any]:
+def _options(content: Mapping[str, Any], section: str, keys: Collection[str], folder: Path) -> dict[str, Any]:
     """The section's values as values of options."""
-    given = _section(content, section)
-    _check_names(f"[{section}]", given, known)
+    values = _section(content, section)
+    _check_names(f"[{section}]", values, keys)
     return {
-        "data" if name == "directory" else name: _value(f"{name} in [{section}]", section, name, given, folder)
-        for name in given
+        "data" if name == "directory" else name: _value(f"{name} in [{section}]", section, name, values, folder)
+        for name in values
     }
 
 
-def _value(title: str, section: str, name: str, given: Mapping[str, Any], folder: Path) -> Any:
+def _value(title: str, section: str, name: str, values: Mapping[str, Any], folder: Path) -> Any:
     """One value; a path is relative to the file's folder, and then to where the command runs."""
     from tensorucb.campaign._databases import is_database
     from tensorucb.checks import check_choice, check_count, check_path, check_share, check_text
     from tensorucb.moments import duration
 
-    value = given[name]
+    value = values[name]
     if name in _CHOICES:
         return check_choice(title, value, _CHOICES[name])
     if name == "settings":
-        return json.dumps(_section(given, name, "campaign.settings"), default=str)
+        return json.dumps(_section(values, name, "campaign.settings"), default=str)
     if name == "window":
         duration(title, value)
         return value
@@ -131,19 +131,19 @@ def _by_table(content: Mapping[str, Any], section: str, tables: Collection[str])
     }
 
 
-def _check_names(where: str, given: Collection[str], known: Collection[str], what: str = "key") -> None:
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(map(repr, known))}."
+def _check_names(where: str, names: Collection[str], choices: Collection[str], what: str = "key") -> None:
+    for name in names:
+        if name not in choices:
+            near = difflib.get_close_matches(name, choices, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(map(repr, choices))}."
             raise InputError(f"{where} has no {what} {name!r}. {hint}")
 
 
-def _use(ctx: Context, given: CampaignFile | None) -> CampaignFile | None:
+def _use(ctx: Context, file: CampaignFile | None) -> CampaignFile | None:
     """Make what the file says the defaults of the other options."""
-    if given is not None:
-        ctx.default_map = {**(ctx.default_map or {}), **given.options}
-    return given
+    if file is not None:
+        ctx.default_map = {**(ctx.default_map or {}), **file.options}
+    return file
 
 
 # Eager: it is read before the options whose defaults it gives.

@@ -228,16 +228,16 @@ def names_of_users(campaign: Campaign) -> Mapping[str, str]:
     return names
 
 
-def column_names(given: list[str] | None) -> dict[str, str] | None:
+def column_names(texts: list[str] | None) -> dict[str, str] | None:
     """Names of columns by field, from FIELD=COLUMN as it was typed."""
-    if not given:
+    if not texts:
         return None
-    parts = [typed(text).partition("=") for text in given]
-    wrong = [text for text, (field, _, name) in zip(given, parts, strict=True) if not field or not name]
+    parts = [typed(text).partition("=") for text in texts]
+    wrong = [text for text, (field, _, name) in zip(texts, parts, strict=True) if not field or not name]
     if wrong:
         raise BadParameter(f"--column must look like user=buyer; got {wrong[0]!r}.")
     if len({field for field, _, _ in parts}) < len(parts):
-        raise BadParameter(f"--column names a field twice; got {', '.join(map(repr, given))}.")
+        raise BadParameter(f"--column names a field twice; got {', '.join(map(repr, texts))}.")
     return {field: name for field, _, name in parts}
 
 
@@ -252,29 +252,29 @@ def one_id(graph: Graph, text: str, option: str) -> int | str:
 
 def listed_ids(
     graph: Graph,
-    given: Sequence[str] | None,
+    values: Sequence[str] | None,
     option: str,
     columns: Mapping[str, str] | None = None,
     *,
     may_be_empty: bool = True,
 ) -> list[int | str] | None:
     """Ids from an option that may be repeated, in the type of the network's ids; see `listed_texts`."""
-    if not given:
+    if not values:
         return None
-    texts = listed_texts(given, option, columns)
+    texts = listed_texts(values, option, columns)
     if not texts and not may_be_empty:
         raise InputError(f"{option} names nobody: the file is empty. Put one id on each line, or leave the option out.")
     return [one_id(graph, text, option) for text in texts]
 
 
-def listed_texts(given: Sequence[str], option: str, columns: Mapping[str, str] | None = None) -> list[str]:
+def listed_texts(values: Sequence[str], option: str, columns: Mapping[str, str] | None = None) -> list[str]:
     """Ids exactly as typed, or those of a file.
 
     ``@FILE`` stands for the lines of a file, or for the users of a table, whose ``columns`` may be known by the names
     that a campaign was created with; ``@@ann`` stands for the id ``@ann``.
     """
     texts: list[str] = []
-    for value in given:
+    for value in values:
         if value.startswith("@@") or not value.startswith("@"):
             texts.append(typed(value.removeprefix("@")))
         else:

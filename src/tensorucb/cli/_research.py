@@ -180,21 +180,21 @@ PolicyNames = Annotated[
 ]
 
 
-def chosen_policies(known: Mapping[str, Policy], names: Sequence[str] | None) -> dict[str, Policy]:
+def chosen_policies(by_label: Mapping[str, Policy], names: Sequence[str] | None) -> dict[str, Policy]:
     """The policies that ``--policy`` names, in this order; all that are known if it names none."""
     if not names:
-        return dict(known)
+        return dict(by_label)
     chosen: dict[str, Policy] = {}
     for name in names:
-        if name in known:
-            chosen[name] = known[name]
+        if name in by_label:
+            chosen[name] = by_label[name]
         elif ":" in name:
             policy = _own_policy(name)
             # Its own name in tables, unless that is somebody else's.
-            chosen[policy.name if policy.name not in {**known, **chosen} else name] = policy
+            chosen[policy.name if policy.name not in {**by_label, **chosen} else name] = policy
         else:
             raise InputError(
-                f"there is no policy {name!r}. Known: {', '.join(known)}; or MODULE:CLASS for one of your own."
+                f"there is no policy {name!r}. Known: {', '.join(by_label)}; or MODULE:CLASS for one of your own."
             )
     return chosen
 
@@ -209,8 +209,8 @@ def _own_policy(name: str) -> Policy:
         for part in path.split("."):
             if not hasattr(value, part):
                 classes = [each for each in vars(value).values() if inspect.isclass(each) and each.__module__ == module]
-                known = ", ".join(each.__name__ for each in classes) or "none"
-                raise InputError(f"{module} has no {part!r}. Its classes: {known}.")
+                class_names = ", ".join(each.__name__ for each in classes) or "none"
+                raise InputError(f"{module} has no {part!r}. Its classes: {class_names}.")
             value = getattr(value, part)
         if not inspect.isclass(value):
             raise InputError(f"it must name a class; it names {type(value).__name__} {path!r}.")

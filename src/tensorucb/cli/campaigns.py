@@ -99,8 +99,8 @@ def set_costs(
     with campaign_at(storage, name, "set-costs") as campaign:
         from tensorucb.campaign._catalogue import by_text
 
-        known = by_text(campaign.strategies())
-        campaign.set_costs({known.get(entry, entry): cost for entry, cost in prices.items()})
+        ids_by_text = by_text(campaign.strategies())
+        campaign.set_costs({ids_by_text.get(entry, entry): cost for entry, cost in prices.items()})
         now = campaign.strategy_costs()
     said = ", ".join(f"{shown(entry)} {money(cost)}" for entry, cost in now.items())
     document = {"costs": {str(entry): cost for entry, cost in now.items()}}

@@ -198,18 +198,18 @@ def create(
     say_next(following)
 
 
-def _queries(given: Sequence[str] | None) -> dict[str, str] | None:
+def _queries(texts: Sequence[str] | None) -> dict[str, str] | None:
     """``TABLE=QUERY`` as queries by table."""
-    parts = [typed(text).partition("=") for text in given or ()]
+    parts = [typed(text).partition("=") for text in texts or ()]
     if not all(table and query for table, _, query in parts):
         raise BadParameter("--query must look like edges='select …'.")
     return {table.strip(): query for table, _, query in parts} or None
 
 
-def _pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, dict[str, str]]:
+def _pairs(option: str, texts: Sequence[str] | None, example: str) -> dict[str, dict[str, str]]:
     """``TABLE.NAME=VALUE`` as values by table and name."""
     pairs: dict[str, dict[str, str]] = {}
-    for text in map(typed, given or ()):
+    for text in map(typed, texts or ()):
         place, equals, value = text.partition("=")
         table, dot, name = place.partition(".")
         if not (equals and dot and table and name and value):

@@ -96,11 +96,11 @@ def _extras() -> Iterator[Finding]:
         lines = _packages(extra)
         missing = ", ".join(line.what for line in lines if line.found == "missing")
         old = " ".join(line.wrong for line in lines if line.found != "missing" and line.wrong)
-        found = f"installed ({', '.join(f'{line.what} {line.found}' for line in lines)})"
+        description = f"installed ({', '.join(f'{line.what} {line.found}' for line in lines)})"
         if missing or not lines:
             lacks = f"without {missing}" if missing else "unknown"
-            found = f"{lacks}; for {purpose}: pip install 'tensorucb[{extra}]'"
-        yield Finding(f"extra {extra}", found, old)
+            description = f"{lacks}; for {purpose}: pip install 'tensorucb[{extra}]'"
+        yield Finding(f"extra {extra}", description, old)
 
 
 def _packages(extra: str) -> list[Finding]:
@@ -111,14 +111,14 @@ def _packages(extra: str) -> list[Finding]:
         lines = metadata.requires("tensorucb") or []
     except metadata.PackageNotFoundError:
         return []
-    found = []
+    findings = []
     for line in lines:
         needed, _, marker = line.partition(";")
         belongs = re.search(r"""extra\s*==\s*['"]([\w-]+)['"]""", marker)
         if (belongs[1] if belongs else "") == extra:
             name, least = re.match(r"([\w.-]+)(?:\[[^]]*\])?\s*(?:>=([\w.]+))?", needed.strip()).groups()  # type: ignore[union-attr]
-            found.append(_package(name, least or "0"))
-    return found
+            findings.append(_package(name, least or "0"))
+    return findings
 
 
 def _package(name: str, least: str) -> Finding:
@@ -164,14 +164,14 @@ def _blas() -> Iterator[Finding]:
 
     with single_threaded_blas():
         pinned = all(entry["num_threads"] == 1 for entry in libraries())
-    found = "; ".join("{internal_api} {version}, {num_threads} threads".format(**entry) for entry in libraries())
+    description = "; ".join("{internal_api} {version}, {num_threads} threads".format(**entry) for entry in libraries())
     advice = "Set OPENBLAS_NUM_THREADS=1 and MKL_NUM_THREADS=1 before Python starts; small products are slow otherwise."
-    if not found:
+    if not description:
         yield Finding("BLAS", "unknown to threadpoolctl", f"No BLAS library was found that can be pinned. {advice}")
     elif not pinned:
-        yield Finding("BLAS", found, f"BLAS takes several threads even where it is told to take one. {advice}")
+        yield Finding("BLAS", description, f"BLAS takes several threads even where it is told to take one. {advice}")
     else:
-        yield Finding("BLAS", f"{found}; can be pinned to one")
+        yield Finding("BLAS", f"{description}; can be pinned to one")
 
 
 def _kernels() -> Iterator[Finding]:
@@ -200,8 +200,8 @@ def _cache() -> Iterator[Finding]:
     files = list(folder.glob("*.graph/*"))
     size = sum(file.stat().st_size for file in files)
     wrong = f"TENSORUCB_CACHE names {str(folder)!r}, which cannot be written to. Name a directory that can."
-    found = f"{len({file.parent for file in files})} kept in {folder}, {in_words(size)}"
-    yield Finding("networks", found, "" if _can_write(folder) else wrong)
+    description = f"{len({file.parent for file in files})} kept in {folder}, {in_words(size)}"
+    yield Finding("networks", description, "" if _can_write(folder) else wrong)
 
 
 def _can_write(folder: Path) -> bool:
@@ -229,8 +229,8 @@ def _memory() -> Iterator[Finding]:
         yield Finding("memory", "unknown: this system does not tell")
         return
     little = f"Only {in_words(free)} of memory are free. Close other programs, or raise the limit of the container."
-    found = f"{in_words(free)} free{_set_by('TENSORUCB_MEMORY')} of {in_words(total)}"
-    yield Finding("memory", found, little if free < _LITTLE_MEMORY else "")
+    description = f"{in_words(free)} free{_set_by('TENSORUCB_MEMORY')} of {in_words(total)}"
+    yield Finding("memory", description, little if free < _LITTLE_MEMORY else "")
 
 
 def _databases() -> Iterator[Finding]:
@@ -246,5 +246,5 @@ def _databases() -> Iterator[Finding]:
         yield Finding("PostgreSQL client", "broken", f"psycopg does not load ({error}). {advice}")
         return
     number = psycopg.pq.version()
-    found = f"psycopg {psycopg.__version__} ({psycopg.pq.__impl__}), libpq {number // 10000}.{number % 10000}"
-    yield Finding("PostgreSQL client", found)
+    description = f"psycopg {psycopg.__version__} ({psycopg.pq.__impl__}), libpq {number // 10000}.{number % 10000}"
+    yield Finding("PostgreSQL client", description)

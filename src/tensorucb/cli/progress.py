@@ -69,8 +69,8 @@ def _moment(seconds: float, form: str = "%Y-%m-%d %H:%M") -> str:
 
 def _explain(storage: str, name: str, explain: str, user: str | None, json: bool) -> None:
     with campaign_at(storage, name, "status") as campaign:
-        known = None if user is None else one_id(campaign.graph, user, "--user")
-        explanation = campaign.explain(explain, known)
+        user_id = None if user is None else one_id(campaign.graph, user, "--user")
+        explanation = campaign.explain(explain, user_id)
     if json:
         emit_record(explanation)
     else:
@@ -79,15 +79,17 @@ def _explain(storage: str, name: str, explain: str, user: str | None, json: bool
 
 def _say_why_not(storage: str, name: str, user: str, json: bool) -> None:
     with campaign_at(storage, name, "status") as campaign:
-        known = one_id(campaign.graph, user, "--user")
-        reason = campaign.why_not(known)
+        user_id = one_id(campaign.graph, user, "--user")
+        reason = campaign.why_not(user_id)
     said = "may be contacted now" if reason is None else reason
-    answer(json, {"user": known, "why_not": reason}, f"{shown(user)} {said}.")
+    answer(json, {"user": user_id, "why_not": reason}, f"{shown(user)} {said}.")
 
 
 def _one(storage: str, name: str, segment: str | None, json: bool) -> None:
     with campaign_at(storage, name, "status") as campaign:
-        numbers, progress, settings = campaign.status(), campaign.progress(segment=segment), campaign.settings
+        numbers = campaign.status()
+        progress = campaign.progress(segment=segment)
+        settings = campaign.settings
         names = campaign.names("products")
         notices = campaign.attention()
         rounds = campaign.rounds() if json else ()

@@ -129,8 +129,8 @@ def compare(
         from tensorucb.experiments._files import write_csv, write_manifest, write_validation
         from tensorucb.experiments._results import REGRET_COLUMNS, printed_table
 
-        known = strategy_contestants() if strategies else contestants()
-        policies = _contestants(known, policy, in_strategies=bool(strategies))
+        by_label = strategy_contestants() if strategies else contestants()
+        policies = _contestants(by_label, policy, in_strategies=bool(strategies))
         generator = research.Generator(scale, product_effect, strategies, strategy_effect)
         network = research.load_network(data, synthetic, generator, seed=seed, min_actions=min_actions)
         rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
@@ -206,14 +206,16 @@ def _two_numbers(text: str) -> tuple[float, float]:
     return alpha, beta
 
 
-def _contestants(known: Mapping[str, Policy], names: Sequence[str] | None, *, in_strategies: bool) -> dict[str, Policy]:
+def _contestants(
+    by_label: Mapping[str, Policy], names: Sequence[str] | None, *, in_strategies: bool
+) -> dict[str, Policy]:
     """Ours, plain degree and the policies named; all that are known if none is. One's own choose per user."""
     from tensorucb.experiments import StrategyPolicy
     from tensorucb.experiments._comparison import always
 
-    chosen = research.chosen_policies(known, names)
-    own = {label for label in chosen if label not in known} if in_strategies else set()
-    return {**always(known), **{label: StrategyPolicy(p) if label in own else p for label, p in chosen.items()}}
+    chosen = research.chosen_policies(by_label, names)
+    own = {label for label in chosen if label not in by_label} if in_strategies else set()
+    return {**always(by_label), **{label: StrategyPolicy(p) if label in own else p for label, p in chosen.items()}}
 
 
 def _further(
@@ -292,11 +294,11 @@ def reproduce(
         from tensorucb.experiments._tuning import check_labels
         from tensorucb.plots import save_figure
 
-        known, published = paper_policies(features)
-        policies = research.chosen_policies(known, policy)
+        by_label, published = paper_policies(features)
+        policies = research.chosen_policies(by_label, policy)
         from_file = {} if settings is None else read_settings(settings)
         earlier = read_settings(out / "settings.toml") if (out / "settings.toml").exists() else {}
-        check_labels(from_file, {**known, **policies})
+        check_labels(from_file, {**by_label, **policies})
         grids = {label: grid for label, grid in {**published, **from_file}.items() if label in policies}
         preparation: Any = {"min_actions": min_actions, "products": products, "window": window}
         network = research.load_network(data, synthetic, research.Generator(scale), seed=seed, **preparation)
@@ -402,8 +404,8 @@ def tune(
 
         earlier = read_settings(out) if out.exists() else {}
         # In the form in which `reproduce --settings` uses them.
-        known = {**contestants(), **paper_policies("ours")[0]}
-        policies = research.chosen_policies(known, policy or ["TensorUCB"])
+        by_label = {**contestants(), **paper_policies("ours")[0]}
+        policies = research.chosen_policies(by_label, policy or ["TensorUCB"])
         world = experiments.WorldSettings(k=k, seed=seed)
         kept = out.with_name(f"{out.stem}-runs")
         dataset = read_dataset(data)

@@ -148,29 +148,29 @@ def _numbers(text: str) -> list[float]:
     return numbers
 
 
-def _known(text: str, known: tuple[int | str, ...]) -> int | str:
+def _known(text: str, catalogue: tuple[int | str, ...]) -> int | str:
     from tensorucb.campaign._catalogue import by_text
 
-    return by_text(known).get(typed(text), typed(text))
+    return by_text(catalogue).get(typed(text), typed(text))
 
 
-def _strategy_ids(one: str | None, several: str | None, known: tuple[int | str, ...]) -> Any:
+def _strategy_ids(one: str | None, several: str | None, catalogue: tuple[int | str, ...]) -> Any:
     """The strategies as the catalogue has them."""
     if one is not None:
-        return [_known(one, known)]
+        return [_known(one, catalogue)]
     if several is None or several == "all":
         return several
-    return [_known(text, known) for text in several.split(",")]
+    return [_known(text, catalogue) for text in several.split(",")]
 
 
-def _by_group(option: str, given: list[str] | None) -> dict[str, int] | int | None:
-    if not given:
+def _by_group(option: str, texts: list[str] | None) -> dict[str, int] | int | None:
+    if not texts:
         return None
-    parts = [text.rpartition("=") for text in given]
+    parts = [text.rpartition("=") for text in texts]
     if not all(re.fullmatch("[0-9]{1,18}", number) for _, _, number in parts):
-        raise BadParameter(f"{option} must look like north=3, or 3; got {', '.join(map(repr, given))}.")
-    if len(given) == 1 and "=" not in given[0]:
-        return int(given[0])
+        raise BadParameter(f"{option} must look like north=3, or 3; got {', '.join(map(repr, texts))}.")
+    if len(texts) == 1 and "=" not in texts[0]:
+        return int(texts[0])
     if not all(equals for _, equals, _ in parts):
         raise BadParameter(f"{option} is one number for all groups, or a GROUP=NUMBER for each; not both.")
     numbers = {typed(group): int(number) for group, _, number in parts}

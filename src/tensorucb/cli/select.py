@@ -78,8 +78,8 @@ def select(
         "--uniform": uniform is not None,
     }
     if sum(ways.values()) > 1:
-        given = " and ".join(way for way, is_given in ways.items() if is_given)
-        raise BadParameter(f"{given} exclude each other; give one.")
+        options = " and ".join(way for way, is_given in ways.items() if is_given)
+        raise BadParameter(f"{options} exclude each other; give one.")
     if objective == "direct" and algorithm is not None:
         raise BadParameter(
             f"--algorithm {algorithm} is for --objective cascade; direct is solved by exact greedy. Leave it out."

@@ -129,8 +129,8 @@ class RemoteCampaign:
         power: float = 0.8,
     ) -> LiftPlan:
         """Say how many rounds with a hold-out show which effect of contact; leave out what is asked for."""
-        given = {name: value for name, value in locals().items() if name != "self"}
-        return record(LiftPlan, self._get("lift", "plan", **given))
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        return record(LiftPlan, self._get("lift", "plan", **arguments))
 
     def products(self) -> tuple[int | str, ...]:
         """Ids of the catalogue's products."""
@@ -310,9 +310,9 @@ class RemoteCampaign:
         consent: Any = None,
     ) -> None:
         """Add users (possibly none) and edges ``sources → targets`` between any users."""
-        given = {"ids": ids, "features": features, "sources": sources, "targets": targets}
+        network = {"ids": ids, "features": features, "sources": sources, "targets": targets}
         agreed = None if consent is None else as_consent("consent", consent)
-        self._post(_body({**given, "costs": costs, "groups": groups, "values": values, "consent": agreed}), "users")
+        self._post(_body({**network, "costs": costs, "groups": groups, "values": values, "consent": agreed}), "users")
 
     def set_costs(self, costs: Mapping[int | str, float]) -> None:
         """Change what strategies cost from now on, by id; past rounds keep what they have spent."""
@@ -397,10 +397,10 @@ def _options(strict: bool, max_left_out: float, columns: Mapping[str, str] | Non
     return {"strict": tolerance.strict, "max_left_out": tolerance.most, "column": named}
 
 
-def _body(given: Mapping[str, Any]) -> dict[str, Any]:
+def _body(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON of the arguments that were given."""
-    known = {name: value for name, value in given.items() if value is not None}
+    fields = {name: value for name, value in arguments.items() if value is not None}
     for name in ("users", "shadow"):
-        if isinstance(known.get(name), Mapping):
-            known[name] = [{"user": user, "strategy": strategy} for user, strategy in known[name].items()]
-    return {name: as_json(name, value) for name, value in known.items()}
+        if isinstance(fields.get(name), Mapping):
+            fields[name] = [{"user": user, "strategy": strategy} for user, strategy in fields[name].items()]
+    return {name: as_json(name, value) for name, value in fields.items()}

@@ -144,9 +144,9 @@ class Client:
         """
         check_text("name", name)
         key = request_key(request_id)
-        given = {name: value for name, value in locals().items() if name not in _NO_SETTINGS and value is not None}
-        uploads = {table: as_upload(table, given.pop(table)) for table in _TABLES if table in given}
-        settings = {key: as_json(key, value) for key, value in given.items()}
+        arguments = {name: value for name, value in locals().items() if name not in _NO_SETTINGS and value is not None}
+        uploads = {table: as_upload(table, arguments.pop(table)) for table in _TABLES if table in arguments}
+        settings = {key: as_json(key, value) for key, value in arguments.items()}
 
         def body(files: ExitStack) -> dict[str, Any]:
             parts = {

@@ -71,7 +71,7 @@ class Connection:
         """The answer to a request with this ``key`` as its id; ``body`` makes a body of files for each attempt."""
         httpx = _httpx()
         headers = {} if key is None else {"Idempotency-Key": key}
-        given = {name: value for name, value in (params or {}).items() if value is not None}
+        query = {name: value for name, value in (params or {}).items() if value is not None}
         for attempt in range(_ATTEMPTS):
             wait = random.uniform(0.5, 1.0) * _FIRST_WAIT * 2.0**attempt
             last = attempt == _ATTEMPTS - 1
@@ -79,7 +79,7 @@ class Connection:
                 more = dict(body(files)) if body is not None else {} if json is None else {"json": json}
                 sent = {**headers, **more.pop("headers", {})}
                 try:
-                    answer = self._http.request(method, path, params=given, headers=sent, **more)
+                    answer = self._http.request(method, path, params=query, headers=sent, **more)
                 except httpx.TransportError as error:
                     if last:
                         raise ServiceError(
@@ -130,9 +130,9 @@ def _checked(answer: httpx.Response, gone: bool) -> httpx.Response:
         raise ServiceError(
             f"{answer.url.host} answered {answer.status_code} without a reason. Is that address a tensorucb service?"
         ) from None
-    found = getattr(errors, kind, None) if answer.status_code in _OURS else None
-    if isinstance(found, type) and issubclass(found, TensorUCBError):
-        raise found(*parts)
+    error_class = getattr(errors, kind, None) if answer.status_code in _OURS else None
+    if isinstance(error_class, type) and issubclass(error_class, TensorUCBError):
+        raise error_class(*parts)
     raise ServiceError(Words().said(parts), status=answer.status_code, request_id=problem.get("request_id"))
 
 

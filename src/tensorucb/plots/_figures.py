@@ -138,9 +138,9 @@ def _bar_layers(rows: list[dict[str, Any]], order: list[str], ends: tuple[float,
     uncertain = [row for row in rows if row["high"] > row["low"]]
     if uncertain:
         layers.append(part(uncertain).mark_rule(style="whisker").encode(x=at("from"), x2="to:Q"))
-    for drawn, given in (("from", "low"), ("to", "high")):
+    for drawn, bound in (("from", "low"), ("to", "high")):
         # An end that is not in the picture has no tick, and so reads as going on.
-        kept = [row for row in uncertain if row[drawn] == row[given]]
+        kept = [row for row in uncertain if row[drawn] == row[bound]]
         tick = part(kept).mark_tick(style="whisker", thickness=1.8, size=9, opacity=1)
         layers += [tick.encode(x=at(drawn))] if kept else []
     return layers
@@ -211,8 +211,8 @@ def runtime_over_size(milliseconds: Mapping[str, Sequence[float]], n_nodes: Sequ
     'Time per round'
     """
     sizes = check_array("n_nodes", n_nodes, ("n",), low=1.0).tolist()
-    given = check_mapping("milliseconds", milliseconds, "a mapping of labels to times")
-    times = {label: check_array("milliseconds", values, (len(sizes),), low=0.0) for label, values in given.items()}
+    series = check_mapping("milliseconds", milliseconds, "a mapping of labels to times")
+    times = {label: check_array("milliseconds", values, (len(sizes),), low=0.0) for label, values in series.items()}
     return line_chart(
         {check_text("milliseconds", label): Interval(*(values,) * 3) for label, values in times.items()},
         x=sizes,

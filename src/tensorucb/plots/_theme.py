@@ -15,7 +15,9 @@ Mode = Literal["light", "dark"]
 _Look = TypeVar("_Look")
 
 WIDTH, HEIGHT = 640, 360
-BLUE, ORANGE, GREY = "#1477c0", "#d55e00", "#8a93a0"
+BLUE = "#1477c0"
+ORANGE = "#d55e00"
+GREY = "#8a93a0"
 LONGEST_TITLE = 2000
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 

@@ -112,7 +112,7 @@ def _describe(schema: dict[str, Any]) -> None:
     schema["description"] = re.split(r"\n\n", about.strip())[0]
     entries = re.findall(r"^(\w[\w, ]*)\n((?:    .*\n?)+)", attributes, re.MULTILINE)
     for names, text in entries:
-        said = re.sub(r":\w+:`~?([^`]*)`|``", lambda found: found[1] or "`", " ".join(text.split()))
+        said = re.sub(r":\w+:`~?([^`]*)`|``", lambda match: match[1] or "`", " ".join(text.split()))
         for name in names.split(", "):
             schema["properties"].get(name, {}).setdefault("description", said)
 

@@ -63,16 +63,16 @@ class Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_fields(cls, given: Any) -> Any:
+    def _check_fields(cls, content: Any) -> Any:
         # A report of each strange field would take a hundred times the memory of what came.
-        if isinstance(given, Mapping) and len(given) > _MOST_FIELDS:
-            raise ValueError(f"there are {len(given):,} fields; /api/docs lists those that it may have")
-        for name in given if isinstance(given, Mapping) else ():
+        if isinstance(content, Mapping) and len(content) > _MOST_FIELDS:
+            raise ValueError(f"there are {len(content):,} fields; /api/docs lists those that it may have")
+        for name in content if isinstance(content, Mapping) else ():
             if name not in cls.model_fields:
                 near = difflib.get_close_matches(str(name), cls.model_fields, 1, 0.7)
                 advice = f"perhaps {near[0]} is meant" if near else f"there are {', '.join(cls.model_fields)}"
                 raise ValueError(f"there is no field {shown(name)}; {advice}")
-        return given
+        return content
 
 
 class Contact(Body):
@@ -125,12 +125,12 @@ class QuestionBody(Body):
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `Campaign.ask`: what JSON cannot say is put back."""
-        given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
+        arguments: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
         for name in ("users", "shadow"):
-            listed = given.get(name)
+            listed = arguments.get(name)
             if listed and isinstance(listed[0], Contact):
-                given[name] = {contact.user: contact.strategy for contact in listed}
-        return given
+                arguments[name] = {contact.user: contact.strategy for contact in listed}
+        return arguments
 
 
 def checked(model: type[B], text: str | bytes, *place: str) -> B:
@@ -138,4 +138,6 @@ def checked(model: type[B], text: str | bytes, *place: str) -> B:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        raise RequestValidationError([{**found, "loc": (*place, *found["loc"])} for found in error.errors()]) from None
+        raise RequestValidationError(
+            [{**detail, "loc": (*place, *detail["loc"])} for detail in error.errors()]
+        ) from None

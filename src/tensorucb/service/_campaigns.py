@@ -259,7 +259,9 @@ async def live(at: ForReader, request: Request) -> Response:
 
 
 async def _changes(at: At, tag: str) -> AsyncIterator[str]:
-    stopping, last, quiet = at.campaigns.stopping, "", 0.0
+    stopping = at.campaigns.stopping
+    last = ""
+    quiet = 0.0
     while not stopping.is_set():
         if tag != last:
             yield f"event: changed\ndata: {json.dumps({'event': int(tag.rpartition('-')[2])})}\n\n"

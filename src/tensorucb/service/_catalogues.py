@@ -180,10 +180,10 @@ async def add_products(at: ForOperator, request: Request) -> Any:
         return await at.tell(call)
 
 
-def _grown(known: Callable[[], Sequence[Any]], body: CatalogueBody, add: Callable[[], None]) -> dict[str, int]:
-    before = len(known())
+def _grown(entries: Callable[[], Sequence[Any]], body: CatalogueBody, add: Callable[[], None]) -> dict[str, int]:
+    before = len(entries())
     add()
-    total = len(known())
+    total = len(entries())
     return {"added": total - before, "known": len(body.ids) - total + before, "total": total}
 
 
@@ -216,8 +216,8 @@ async def set_costs(at: ForOperator, body: CostsBody) -> Any:
     """Change what strategies cost from now on; past rounds keep what they have spent."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        known = by_text(campaign.strategies())
-        costs = {known.get(entry, entry): cost for entry, cost in body.costs.items()}
+        ids_by_text = by_text(campaign.strategies())
+        costs = {ids_by_text.get(entry, entry): cost for entry, cost in body.costs.items()}
         campaign.set_costs(costs)
         now = campaign.strategy_costs()
         return {"items": [{"id": entry, "cost": now[entry]} for entry in costs], "next": None}
@@ -277,7 +277,9 @@ async def user(
 
     def call(campaign: Campaign) -> dict[str, Any]:
         named = user_named(campaign, user, at)
-        graph, costs, groups = campaign.graph, campaign.costs, campaign.groups
+        graph = campaign.graph
+        costs = campaign.costs
+        groups = campaign.groups
         row = int(graph.rows([named])[0])
         with campaign._handle.read() as view:
             rounds = [each.number for each in view.rounds() if each.status != "cancelled" and row in each.contacted]

@@ -217,17 +217,17 @@ async def preview_data(request: Request, opened: Opened, who: Admin) -> DataPrev
 def _looked_at(files: dict[str, Any], wanted: Reading) -> DataPreview:
     columns = with_consent(wanted.columns, wanted.consent)
     looks = [_table(table, path, columns.get(table)) for table, path in files.items()]
-    found = DataPreview(tables=looks, users=None, edges=None, products=None, example=None, report=[], problem=None)
+    preview = DataPreview(tables=looks, users=None, edges=None, products=None, example=None, report=[], problem=None)
     if any(look.problem is not None for look in looks):
-        return found
+        return preview
     try:
         data = read_campaign_data(**files, **wanted.arguments())
     except (InputError, FileFormatError) as error:
-        return found.model_copy(update={"problem": Fault.of(error, files["edges"].parent)})
+        return preview.model_copy(update={"problem": Fault.of(error, files["edges"].parent)})
     graph = data.graph
     ends = graph.ids[graph.sources[0]], graph.ids[graph.targets[0]]
     counts = {"users": graph.n_nodes, "edges": graph.n_edges, "products": len(data.products)}
-    return found.model_copy(update={**counts, "example": list(map(str, ends)), "report": list(data.report)})
+    return preview.model_copy(update={**counts, "example": list(map(str, ends)), "report": list(data.report)})
 
 
 def _table(table: str, path: Path, named: Mapping[str, str] | None) -> TablePreview:

@@ -170,13 +170,15 @@ def _progress_charts(campaign: Campaign, selected: Selected) -> list[Chart]:
     """The figures on how a campaign is going; only a sandbox, whose truth is known, has a regret."""
     progress = selected.progress(campaign)
     counted = {entry.number for entry in progress.rounds}
-    known = [entry for entry in read_regret(campaign) or [] if entry["number"] in counted]
-    return _charts(progress, [(entry["number"], entry["regret"]) for entry in known])
+    regrets = [entry for entry in read_regret(campaign) or [] if entry["number"] in counted]
+    return _charts(progress, [(entry["number"], entry["regret"]) for entry in regrets])
 
 
 def _charts(progress: CampaignProgress, regret: list[tuple[int, float]]) -> list[Chart]:
     """The figures for which there are enough rounds."""
-    rounds, lift, charts = progress.rounds, progress.lift, list[Chart]()
+    rounds = progress.rounds
+    lift = progress.lift
+    charts: list[Chart] = []
     closed = sum(entry.within is not None for entry in rounds)
 
     def add(enough: bool, figure: str, title: str, about: str, draw: Callable[..., Any], *data: Any) -> None:
@@ -216,14 +218,14 @@ async def compare(
 
     def call() -> dict[str, Any]:
         names = dict.fromkeys(campaigns)
-        found = [opened.call(name, lambda campaign: campaign.progress()) for name in names]
+        all_progress = [opened.call(name, lambda campaign: campaign.progress()) for name in names]
         drawn = []
         for value, (title, about, draw) in _COMPARED.items():
-            measured = [progress for progress in found if getattr(progress, value) is not None]
+            measured = [progress for progress in all_progress if getattr(progress, value) is not None]
             if measured:
                 document = _document(partial(draw, measured))
                 drawn.append({"figure": value, "title": title, "about": about, "document": document})
-        items = [replace(masked_progress(progress, 1, mask), rounds=()) for progress in found]
+        items = [replace(masked_progress(progress, 1, mask), rounds=()) for progress in all_progress]
         return {"items": items, "figures": drawn}
 
     return await opened.aside(call)
@@ -291,8 +293,8 @@ def _learned(at: At, campaign: Campaign) -> Learned:
 @router.get(f"{CAMPAIGN}/regret", response_model=RegretDocument)
 async def regret(at: ForReader) -> Any:
     """What each round lost against the best choice; known of the sandbox of `tensorucb demo --serve` alone."""
-    found = await at.read(read_regret)
-    return {"known": found is not None, "rounds": found or []}
+    rounds = await at.read(read_regret)
+    return {"known": rounds is not None, "rounds": rounds or []}
 
 
 def write_regret(store: SQLStore, name: str, rounds: Sequence[RoundRegret]) -> None:

@@ -91,8 +91,8 @@ class OpenCampaigns:
             held = self._kept[what, name] = tag, make()
             for gone in [key for key in list(self._kept) if key[1] not in self._open]:
                 self._kept.pop(gone, None)
-        found: T = held[1]
-        return found
+        value: T = held[1]
+        return value
 
     def names(self) -> list[str]:
         """The names of all campaigns."""

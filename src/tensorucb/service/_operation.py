@@ -79,8 +79,8 @@ async def metrics(request: Request, campaigns: Opened, who: Reader) -> Response:
         except Refusal:  # deleted just now
             return None
 
-    found = await campaigns.aside(lambda: list(map(status, campaigns.names())))
-    text = request.app.state.metrics.text([status for status in found if status is not None])
+    statuses = await campaigns.aside(lambda: list(map(status, campaigns.names())))
+    text = request.app.state.metrics.text([status for status in statuses if status is not None])
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -119,14 +119,14 @@ class Metrics:
 class _Campaigns(Collector):
     """The campaigns as they are at the moment of asking."""
 
-    def __init__(self, found: list[CampaignStatus]) -> None:
-        self._found = found
+    def __init__(self, statuses: list[CampaignStatus]) -> None:
+        self._statuses = statuses
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """One gauge for each number."""
         for field, (name, meaning) in _GAUGES.items():
             gauge = GaugeMetricFamily(name, meaning, labels=("campaign",))
-            for status in self._found:
+            for status in self._statuses:
                 gauge.add_metric([status.name], getattr(status, field))
             yield gauge
 

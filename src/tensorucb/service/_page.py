@@ -117,7 +117,8 @@ def _reference(document: Mapping[str, Any]) -> str:
             rooms.setdefault(room, []).append("".join(_operation(path, method, operation)))
     parts = [f"<p>{_text(document['info']['description'])}</p>"]
     parts += [
-        f'<section id="{_id(room)}"><h2>{_text(room)}</h2>{"".join(found)}</section>' for room, found in rooms.items()
+        f'<section id="{_id(room)}"><h2>{_text(room)}</h2>{"".join(operations)}</section>'
+        for room, operations in rooms.items()
     ]
     schemas = document["components"]["schemas"].items()
     forms = "".join(_form(name, schema) for name, schema in sorted(schemas))

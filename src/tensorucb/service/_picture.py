@@ -112,14 +112,14 @@ def _shown(degree: I64, marked: list[I64], limit: int) -> I64:
 def _edges(view: View, place: I64, marks: dict[str, I64], strengths: F64 | None, limit: int) -> I64:
     graph = view.network.graph
     if strengths is None:
-        found = graph.out_edges(np.sort(marks["seeds"]))
+        edges = graph.out_edges(np.sort(marks["seeds"]))
         reached = np.zeros(graph.n_nodes, dtype=np.bool_)
         reached[marks["reached"]] = True
-        found = found[reached[graph.targets[found]]]
+        edges = edges[reached[graph.targets[edges]]]
     else:
-        found = np.argsort(-strengths, kind="stable")
-    seen = (place[graph.sources[found]] >= 0) & (place[graph.targets[found]] >= 0)
-    return np.asarray(found[seen][:limit], dtype=np.int64)
+        edges = np.argsort(-strengths, kind="stable")
+    seen = (place[graph.sources[edges]] >= 0) & (place[graph.targets[edges]] >= 0)
+    return np.asarray(edges[seen][:limit], dtype=np.int64)
 
 
 def layout(graph: Graph) -> F64:

@@ -104,7 +104,10 @@ class Refusal(Exception):  # noqa: N818
         self, status: int, *detail: str | Mention, kind: str = "InputError", headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(*detail)
-        self.status, self.detail, self.kind, self.headers = status, detail, kind, headers
+        self.status = status
+        self.detail = detail
+        self.kind = kind
+        self.headers = headers
 
 
 class ApiWords(Words):
@@ -176,9 +179,9 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def leads_to(room: str, *routes: str, **parameters: str) -> dict[str, Any]:
     """Links of an answer in the OpenAPI document: which routes its content names something for."""
-    given = {name: f"$response.body#/{field}" for name, field in parameters.items()}
-    given = given if "name" in given else {"name": "$request.path.name", **given}
-    return {"links": {route: {"operationId": f"{room}-{route}", "parameters": given} for route in routes}}
+    expressions = {name: f"$response.body#/{field}" for name, field in parameters.items()}
+    expressions = expressions if "name" in expressions else {"name": "$request.path.name", **expressions}
+    return {"links": {route: {"operationId": f"{room}-{route}", "parameters": expressions} for route in routes}}
 
 
 def install(app: FastAPI) -> None:
@@ -219,11 +222,11 @@ def install(app: FastAPI) -> None:
             405: f"{request.method} is not allowed here; /api/docs lists what is.",
         }
         # Sentences of our own stay; words of the framework are replaced.
-        found = "" if str(error.detail).endswith(".") else details.get(error.status_code, "")
+        replacement = "" if str(error.detail).endswith(".") else details.get(error.status_code, "")
         kind, headers = "UnknownIdError" if error.status_code == 404 else "InputError", error.headers
         if error.status_code == 405:
             headers = {"Allow": _allowed(request)}
-        return answer(request, Refusal(error.status_code, found or str(error.detail), kind=kind, headers=headers))
+        return answer(request, Refusal(error.status_code, replacement or str(error.detail), kind=kind, headers=headers))
 
     @app.exception_handler(ClientDisconnect)
     async def cut_off(request: Request, error: ClientDisconnect) -> Response:
@@ -245,12 +248,12 @@ def _allowed(request: Request) -> str:
 
 def _first(error: RequestValidationError) -> tuple[Mention, str]:
     """The first thing that was wrong with a request, by its place in it."""
-    found = error.errors()
+    details = error.errors()
     # One value of several possible kinds gives an error for each kind, with the kind as a part of its place.
-    places = [_place(each["loc"]) for each in found]
-    kind, said = str(found[0]["type"]), str(found[0]["msg"]).removeprefix("Value error, ").removesuffix(".")
+    places = [_place(each["loc"]) for each in details]
+    kind, said = str(details[0]["type"]), str(details[0]["msg"]).removeprefix("Value error, ").removesuffix(".")
     if kind == "json_invalid":
-        return _no_json(found[0]["loc"], said)
+        return _no_json(details[0]["loc"], said)
     field = places[0].partition(".")[0]
     if kind.startswith("string_") and field in _WANTED:
         return argument(field), f" {_WANTED[field]}"

@@ -24,8 +24,13 @@ from tensorucb.service._figures import RoundRegret, write_regret
 from tensorucb.service._settings import ServiceSettings
 
 NAME = "sandbox"
-_USERS, _EDGES, _PRODUCTS = 1_000, 12_000, 40
-_K, _HOLDOUT, _WINDOW, _DAY = 10, 0.2, "1d", 86_400.0
+_USERS = 1_000
+_EDGES = 12_000
+_PRODUCTS = 40
+_K = 10
+_HOLDOUT = 0.2
+_WINDOW = "1d"
+_DAY = 86_400.0
 _STRATEGIES: dict[int | str, float] = {"email": 0.1, "letter": 1.0, "call": 3.0}  # and what each costs
 _OFFERS: dict[int | str, str] = {"email": "E-mail", "letter": "Letter by post", "call": "Phone call"}
 _GIVEN = ("Ada", "Ben", "Chloe", "Dimitri", "Eleni", "Fatima", "Goran", "Hana", "Ines", "Kwame", "Mei", "Olga")
@@ -56,8 +61,8 @@ class Truth:
         followers = np.unique(graph.targets[graph.out_edges(chosen)])
         by_themselves = followers[self._rng.random(followers.size) < _BY_THEMSELVES]
         acted = np.setdiff1d(np.union1d(graph.targets[edges[outcomes > 0]], by_themselves), chosen)
-        found: list[int | str] = graph.ids[self._rng.permutation(acted)].tolist()
-        return found
+        ids: list[int | str] = graph.ids[self._rng.permutation(acted)].tolist()
+        return ids
 
     def regret(self, ask: Ask) -> RoundRegret:
         """What the choice of a round lost."""

@@ -68,7 +68,9 @@ class TokenBook:
     """
 
     def __init__(self, store: SQLStore, demanded: bool, clock: Callable[[], float] = time.time) -> None:
-        self._store, self.demanded, self._clock = store, demanded, clock
+        self._store = store
+        self.demanded = demanded
+        self._clock = clock
         self._turn = threading.Lock()
         self._read_at = float("-inf")
         self._records: list[TokenRecord] = []
@@ -97,11 +99,11 @@ class TokenBook:
 
     def of_token(self, token: str) -> Principal | None:
         """Whose token this is."""
-        given, found = hash_of(token), None
+        token_hash, match = hash_of(token), None
         for record in self._records:  # all of them, so that the time taken tells nothing
-            if hmac.compare_digest(record.hash, given):
-                found = record
-        return _principal(found)
+            if hmac.compare_digest(record.hash, token_hash):
+                match = record
+        return _principal(match)
 
     def open_session(self, principal: Principal) -> str:
         """The content of a login cookie: it ends with its time, with the token, or by `end_session`."""
@@ -114,12 +116,12 @@ class TokenBook:
         """Whose login this is."""
         number, _, rest = cookie.partition(".")
         ends, _, seal = rest.partition(".")
-        found = None
+        match = None
         for record in self._records:
             if hmac.compare_digest(self._seal(number, ends, record).encode(), seal.encode("utf-8", "replace")):
-                found = record
-        over = found is None or int(ends) <= self._clock() or seal in self._ended
-        return None if over else _principal(found)
+                match = record
+        over = match is None or int(ends) <= self._clock() or seal in self._ended
+        return None if over else _principal(match)
 
     def end_session(self, cookie: str, *, everywhere: bool) -> None:
         """A login counts no longer: here from now on, and ``everywhere`` also in other processes, within a second."""

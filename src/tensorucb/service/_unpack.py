@@ -177,8 +177,8 @@ def _listed(text: str) -> Iterator[Any]:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return at if found is None else found.end()
+    space = _SPACE.match(text, at)
+    return at if space is None else space.end()
 
 
 def json_table(content: bytes, *, lines: bool) -> pl.DataFrame:

@@ -57,8 +57,8 @@ function downloads(place, label, document) {
 
 // The longest table among the layers of a figure: the others are lines and labels.
 function values(spec) {
-  const found = [spec, ...(spec?.layer ?? [])].map((part) => part?.data?.values ?? []);
-  return found.reduce((longest, each) => (each.length > longest.length ? each : longest), []);
+  const tables = [spec, ...(spec?.layer ?? [])].map((part) => part?.data?.values ?? []);
+  return tables.reduce((longest, each) => (each.length > longest.length ? each : longest), []);
 }
 
 function csv(rows) {

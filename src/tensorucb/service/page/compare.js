@@ -15,9 +15,9 @@ export async function compare(place) {
     place.append(section("Nothing to compare", h("p", {}, "Choose two or more campaigns in the list, then “Compare”."), h("p", {}, link("See all campaigns"))));
     return;
   }
-  const found = await get(path("compare"), names.map((name) => ["campaign", name]));
+  const comparison = await get(path("compare"), names.map((name) => ["campaign", name]));
   const columns = ["Campaign", "Rounds closed", "Users contacted", "Users who responded", "Responses", "Expected", "Spent", "Cost per responder", "Lift in points (90\u00a0%)"];
-  const rows = found.items.map((one) => [
+  const rows = comparison.items.map((one) => [
     campaignLink(one.name), num(one.closed.rounds), num(one.contacted), num(one.reached), num(one.closed.compared),
     one.closed.expected === null ? "–" : num(one.closed.expected), one.spend === null ? "–" : cost(one.spend),
     one.cost_per_responder === null ? "–" : cost(one.cost_per_responder), liftText(one.lift),
@@ -25,7 +25,7 @@ export async function compare(place) {
   place.append(
     h("section", { "aria-label": "Numbers" }, table("Campaigns side by side", columns, rows, [1, 2, 3, 4, 5, 6, 7, 8]),
       h("p", { class: "hint" }, "Responses and expected: in closed rounds with an expectation. A campaign without costs, or without a hold-out, has no cost per responder or no lift.")),
-    h("div", { class: "cards" }, found.figures.map(({ title, about, document }) => card(title, chart(document, title).figure, about))));
+    h("div", { class: "cards" }, comparison.figures.map(({ title, about, document }) => card(title, chart(document, title).figure, about))));
 }
 
 export const liftText = (lift) => (lift === null ? "–" : `${points(lift.difference)} (${points(lift.low)}\u00a0to\u00a0${points(lift.high)})`);

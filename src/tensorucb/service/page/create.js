@@ -65,9 +65,9 @@ export function create(place) {
   };
 
   const look = async () => {
-    const found = await post(path("preview-data"), body(reading()));
-    const usable = !found.problem && found.tables.every((one) => !one.problem);
-    looks.replaceChildren(...found.tables.map((one) => tableLook(one, told)), outcome(found), ending(usable));
+    const preview = await post(path("preview-data"), body(reading()));
+    const usable = !preview.problem && preview.tables.every((one) => !one.problem);
+    looks.replaceChildren(...preview.tables.map((one) => tableLook(one, told)), outcome(preview), ending(usable));
     first.hidden = true;
     looks.querySelector("h2").tabIndex = -1;
     looks.querySelector("h2").focus();
@@ -139,11 +139,11 @@ function tableLook(one, told) {
     table(`First rows: ${TITLES[one.table]}`, one.columns, one.first.map((row) => row.map((cell) => cell ?? "–"))));
 }
 
-function outcome(found) {
-  if (found.problem) return section("Cannot be used yet", problem({ ...found.problem, title: "The files do not fit yet" }, LABELS));
-  if (found.users === null) return section("Cannot be used yet", h("p", {}, "Say above which columns are meant, then look again."));
+function outcome(preview) {
+  if (preview.problem) return section("Cannot be used yet", problem({ ...preview.problem, title: "The files do not fit yet" }, LABELS));
+  if (preview.users === null) return section("Cannot be used yet", h("p", {}, "Say above which columns are meant, then look again."));
   return section("What will be used, and what left out",
-    h("p", {}, `${count(found.users, "user")}, ${count(found.edges, "edge")}, ${count(found.products, "product")}.`), reported(found.report));
+    h("p", {}, `${count(preview.users, "user")}, ${count(preview.edges, "edge")}, ${count(preview.products, "product")}.`), reported(preview.report));
 }
 
 // Lines that belong to the one above begin with spaces.

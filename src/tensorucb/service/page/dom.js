@@ -198,13 +198,13 @@ export function finder(search, onchoose, placeholder = "") {
   const known = new Map();
   const look = async () => {
     const turn = ++asked;
-    const found = await search(input.value.trim()).catch(() => []);
+    const entries = await search(input.value.trim()).catch(() => []);
     if (turn !== asked) return;
-    const names = found.map(({ name }) => name);
-    const written = found.map(({ id, name }) => (!name ? String(id) : names.indexOf(name) === names.lastIndexOf(name) ? name : `${name} (${id})`));
-    found.forEach(({ id }, place) => known.set(written[place], id));
-    found.forEach(({ id }) => known.set(String(id), id));  // an id that looks like a name counts as the id
-    list.replaceChildren(...found.map(({ id, name }, place) => h("option", { value: written[place], label: name ? String(id) : null })));
+    const names = entries.map(({ name }) => name);
+    const written = entries.map(({ id, name }) => (!name ? String(id) : names.indexOf(name) === names.lastIndexOf(name) ? name : `${name} (${id})`));
+    entries.forEach(({ id }, place) => known.set(written[place], id));
+    entries.forEach(({ id }) => known.set(String(id), id));  // an id that looks like a name counts as the id
+    list.replaceChildren(...entries.map(({ id, name }, place) => h("option", { value: written[place], label: name ? String(id) : null })));
   };
   input.addEventListener("focus", look, { once: true });
   input.addEventListener("input", look);

@@ -6,23 +6,23 @@ import { card, chart } from "./charts.js";
 import { called, product, strategy } from "./names.js";
 
 export async function learned(place, name) {
-  const found = await get(campaign(name, "learned"));
-  if (!found.products.length || !found.users.length) {
+  const summary = await get(campaign(name, "learned"));
+  if (!summary.products.length || !summary.users.length) {
     place.append(section("Nothing to show yet", h("p", {}, "Products of this campaign are given by features alone, so there are no names to put side by side.")));
     return;
   }
-  place.append(h("p", { class: "lede" }, found.rounds
-    ? `What the model expects now, after ${found.rounds} closed ${found.rounds === 1 ? "round" : "rounds"}. Exploration is left out.`
+  place.append(h("p", { class: "lede" }, summary.rounds
+    ? `What the model expects now, after ${summary.rounds} closed ${summary.rounds === 1 ? "round" : "rounds"}. Exploration is left out.`
     : "No round is closed yet: this is what the files alone suggest. Responses will change it."));
-  for (const { figure, title, about } of found.figures) {
+  for (const { figure, title, about } of summary.figures) {
     place.append(card(title, chart(campaign(name, "figures", figure), title).figure, about));
   }
-  const strategies = found.strategies.length > 0;
+  const strategies = summary.strategies.length > 0;
   const share = "Share of followers expected to respond";
   const columns = ["Product", "Best users, and the responses expected of each", ...(strategies ? ["Best strategy"] : []), share];
-  const tried = new Map(found.strategies.map((strategy, place) => [strategy, found.strategy_rounds[place]]));
+  const tried = new Map(summary.strategies.map((strategy, place) => [strategy, summary.strategy_rounds[place]]));
   const mark = (rounds) => (rounds ? "" : h("span", { class: "state" }, "not tried"));
-  const rows = found.products.map((one) => [
+  const rows = summary.products.map((one) => [
     [one.product === null ? "any" : product(one.product), " ", mark(one.rounds)],
     h("ul", { class: "chips" }, one.users.map((each) => h("li", {}, called(each.user, each.name), " ", h("b", {}, decimal(each.expected))))),
     ...(strategies ? [[strategy(one.strategy), " ", mark(tried.get(one.strategy))]] : []), percent(one.share),

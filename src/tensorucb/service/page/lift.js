@@ -12,15 +12,15 @@ export async function lift(place, name) {
   place.append(measured(progress), planner(name, about));
 }
 
-function measured({ lift: found, lift_missing: missing }) {
-  if (!found) return section("What contact adds", h("p", {}, `It cannot be measured yet: ${missing}`));
+function measured({ lift: estimate, lift_missing: missing }) {
+  if (!estimate) return section("What contact adds", h("p", {}, `It cannot be measured yet: ${missing}`));
   const shown = [
-    found.responders ? [points(found.difference), `percentage points; ${interval(found, points)}`] : ["–", `no countable responses yet; ${interval(found, points)} percentage points`],
-    [percent(found.contacted_rate), `of ${count(found.contacted_followers, "follower")} of contacted users responded`],
-    [percent(found.held_out_rate), `of ${count(found.held_out_followers, "follower")} of users held out`],
-    [num(found.rounds), "closed rounds with a hold-out"],
+    estimate.responders ? [points(estimate.difference), `percentage points; ${interval(estimate, points)}`] : ["–", `no countable responses yet; ${interval(estimate, points)} percentage points`],
+    [percent(estimate.contacted_rate), `of ${count(estimate.contacted_followers, "follower")} of contacted users responded`],
+    [percent(estimate.held_out_rate), `of ${count(estimate.held_out_followers, "follower")} of users held out`],
+    [num(estimate.rounds), "closed rounds with a hold-out"],
   ];
-  if (found.revenue) shown.push([signed(found.revenue.difference), `revenue per follower; ${interval(found.revenue, signed)}`]);
+  if (estimate.revenue) shown.push([signed(estimate.revenue.difference), `revenue per follower; ${interval(estimate.revenue, signed)}`]);
   return section("What contact adds", numbers("What contact adds", shown),
     h("p", { class: "hint" }, "Followers of contacted users are compared with followers of users who were held out at random, in the same rounds."));
 }

@@ -42,25 +42,25 @@ function view(parts) {
   if (first === "new" && session.may("admin")) return { title: "New campaign", draw: (place) => create(place) };
   if (first === "compare") return { title: "Compare campaigns", draw: compare };
   if (first === "c" && name) {
-    const found = tabs().find(([key]) => key === (tab ?? ""));
+    const entry = tabs().find(([key]) => key === (tab ?? ""));
     if (tab === "rounds" && rest.length) {
       return { title: `Round ${rest[0]}`, name, tab, draw: (place) => round(place, name, rest[0], session) };
     }
-    if (found) return { title: tab ? found[1] : name, name, tab: tab ?? "", draw: (place) => found[2](place, name, session, rest) };
+    if (entry) return { title: tab ? entry[1] : name, name, tab: tab ?? "", draw: (place) => entry[2](place, name, session, rest) };
   }
   return { title: "Not found", draw: (place) => place.append(h("p", {}, "There is no such page. ", link("See all campaigns"), ".")) };
 }
 
-function head(found) {
-  if (!found.name) return [h("h1", {}, found.title)];
+function head(page) {
+  if (!page.name) return [h("h1", {}, page.title)];
   const links = tabs().map(([key, text]) => {
-    const at = link(text, "c", found.name, ...(key ? [key] : []));
-    if (key === found.tab) at.setAttribute("aria-current", "page");
+    const at = link(text, "c", page.name, ...(key ? [key] : []));
+    if (key === page.tab) at.setAttribute("aria-current", "page");
     return h("li", {}, at);
   });
   return [
-    h("p", { class: "crumbs" }, link("Campaigns"), found.tab ? [" / ", link(found.name, "c", found.name)] : null),
-    h("h1", {}, found.title),
+    h("p", { class: "crumbs" }, link("Campaigns"), page.tab ? [" / ", link(page.name, "c", page.name)] : null),
+    h("h1", {}, page.title),
     h("nav", { "aria-label": "Campaign", class: "tabs" }, h("ul", {}, links)),
   ];
 }
@@ -78,26 +78,26 @@ function plainAddress(error) {
 
 async function show(event) {
   const mine = ++turn, parts = location.hash.split("?")[0].replace(/^#\/?/, "").split("/").map(plain).filter(Boolean);
-  const found = session.role || parts[0] === "login" ? view(parts) : view(["login"]);
+  const page = session.role || parts[0] === "login" ? view(parts) : view(["login"]);
   leave?.();
   leave = null;
   leaveView();
   hideNumbers();
   document.querySelector("dialog")?.close();
   const place = h("div", { class: "view", "aria-busy": "true" }, h("p", { class: "waiting" }, "Loading …"));
-  main.replaceChildren(...head(found), place);
+  main.replaceChildren(...head(page), place);
   main.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-  document.title = found.name && found.title !== found.name ? `${found.title} · ${found.name} · tensorucb` : `${found.title} · tensorucb`;
+  document.title = page.name && page.title !== page.name ? `${page.title} · ${page.name} · tensorucb` : `${page.title} · tensorucb`;
   if (event) {
     main.focus({ preventScroll: true });
     window.scrollTo(0, 0);
-    announce(found.title);
+    announce(page.title);
   }
   const content = h("div", { class: "view" });
   try {
-    if (found.name) await learnNames(found.name); else forgetNames();
+    if (page.name) await learnNames(page.name); else forgetNames();
     if (mine !== turn) return;
-    const stop = await found.draw(content);
+    const stop = await page.draw(content);
     if (mine !== turn) { stop?.(); return; }
     leave = stop ?? null;
   } catch (error) {

@@ -185,8 +185,8 @@ function listen(canvas, state, { zoom, move, whole, choose }) {
   canvas.addEventListener("pointerup", (event) => {
     end(event);
     if (moved > 6) return;
-    const [x, y] = spot(event), found = nearest(canvas, state, x, y);
-    if (found !== null) choose(state.data.users[found]);
+    const [x, y] = spot(event), index = nearest(canvas, state, x, y);
+    if (index !== null) choose(state.data.users[index]);
   });
   const KEYS = { "+": () => zoom(1.6), "=": () => zoom(1.6), "-": () => zoom(1 / 1.6), 0: whole, ArrowLeft: () => move(-0.1, 0), ArrowRight: () => move(0.1, 0), ArrowUp: () => move(0, -0.1), ArrowDown: () => move(0, 0.1) };
   canvas.addEventListener("keydown", (event) => {
@@ -217,14 +217,14 @@ async function tell(panel, name, user, state, session) {
     panel.replaceChildren(...parts);
     return;
   }
-  const found = await get(campaign(name, "users", user), { product: state.product ?? data.product });
-  const contacted = found.rounds;
-  parts.push(h("p", {}, `${count(found.followers, "follower")}${found.group !== null ? `, group ${found.group}` : ""}.`));
+  const details = await get(campaign(name, "users", user), { product: state.product ?? data.product });
+  const contacted = details.rounds;
+  parts.push(h("p", {}, `${count(details.followers, "follower")}${details.group !== null ? `, group ${details.group}` : ""}.`));
   parts.push(h("p", {}, contacted.length ? `Contacted in ${count(contacted.length, "round")}, last in round ${contacted.at(-1)}.` : "Not contacted yet."));
-  if (found.why_not !== null) parts.push(h("p", {}, h("strong", {}, "May not be contacted: "), `this user ${found.why_not}.`));
-  if (found.expected !== null) parts.push(h("p", {}, `${decimal(found.expected)} responses expected if contacted alone.`));
-  if (found.strongest.length) {
-    parts.push(h("h3", {}, "Strongest followers"), h("ol", { class: "plain strong" }, found.strongest.map((one) => h("li", {}, h("span", {}, called(one.user, one.name)), h("b", {}, percent(one.probability))))));
+  if (details.why_not !== null) parts.push(h("p", {}, h("strong", {}, "May not be contacted: "), `this user ${details.why_not}.`));
+  if (details.expected !== null) parts.push(h("p", {}, `${decimal(details.expected)} responses expected if contacted alone.`));
+  if (details.strongest.length) {
+    parts.push(h("h3", {}, "Strongest followers"), h("ol", { class: "plain strong" }, details.strongest.map((one) => h("li", {}, h("span", {}, called(one.user, one.name)), h("b", {}, percent(one.probability))))));
   }
   panel.replaceChildren(...parts);
 }

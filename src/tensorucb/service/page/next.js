@@ -95,9 +95,9 @@ function proposed(world, place, asked, first, { again, useRest }) {
 
   const afresh = button("Propose again", () => busy(afresh, said, again, LABELS));
 
-  const contacts = (found) => (found.strategies
-    ? found.explanation.seeds.map((seed) => ({ user: seed.user, strategy: seed.strategy }))
-    : found.explanation.seeds.map((seed) => seed.user));
+  const contacts = (proposal) => (proposal.strategies
+    ? proposal.explanation.seeds.map((seed) => ({ user: seed.user, strategy: seed.strategy }))
+    : proposal.explanation.seeds.map((seed) => seed.user));
 
   async function swap(old, fresh) {
     const seeds = now.explanation.seeds;
@@ -140,12 +140,12 @@ function span(value) {
 }
 
 function expectations(now, best, changes) {
-  const { reach } = now, found = [[decimal(reach.mean), `users expected to respond; ${interval(reach)}`]];
-  if (changes) found.push([signed(now.difference), `expected responses by your ${count(changes, "change")}; the proposal has ${decimal(best.reach.mean)}`, "change"]);
-  found.push([num(now.seeds.length), now.held_out.length ? `users to contact; ${num(now.held_out.length)} more are held out` : "users to contact"]);
-  if (reach.revenue) found.push([cost(reach.revenue.mean), `revenue expected; ${moneyInterval(reach.revenue)}`]);
-  if (now.cost !== null) found.push([cost(now.cost), "cost of the contacts"]);
-  return found;
+  const { reach } = now, entries = [[decimal(reach.mean), `users expected to respond; ${interval(reach)}`]];
+  if (changes) entries.push([signed(now.difference), `expected responses by your ${count(changes, "change")}; the proposal has ${decimal(best.reach.mean)}`, "change"]);
+  entries.push([num(now.seeds.length), now.held_out.length ? `users to contact; ${num(now.held_out.length)} more are held out` : "users to contact"]);
+  if (reach.revenue) entries.push([cost(reach.revenue.mean), `revenue expected; ${moneyInterval(reach.revenue)}`]);
+  if (now.cost !== null) entries.push([cost(now.cost), "cost of the contacts"]);
+  return entries;
 }
 
 const signed = (value) => (Math.abs(value) < 0.005 ? "±0" : `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`);
@@ -155,19 +155,19 @@ function change(world, seed, was, swap) {
   const cell = h("div", { class: "change-cell" }), said = h("div");
   const rest = () => {
     const start = button("Change", () => {
-      const found = finder(searchUsers(world.name));
-      found.input.setAttribute("aria-label", `In place of ${withId(seed.user, seed.name)}`);
+      const picker = finder(searchUsers(world.name));
+      picker.input.setAttribute("aria-label", `In place of ${withId(seed.user, seed.name)}`);
       const go = h("button", {}, "Swap");
-      const form = h("form", { class: "swap" }, found.input, found.list, go, button("Keep", rest, "quiet"), said);
+      const form = h("form", { class: "swap" }, picker.input, picker.list, go, button("Keep", rest, "quiet"), said);
       form.addEventListener("submit", (event) => {
         event.preventDefault();
-        if (!found.input.value.trim()) return;
-        const fresh = found.chosen();
+        if (!picker.input.value.trim()) return;
+        const fresh = picker.chosen();
         busy(go, said, () => swap(seed.user, asId(String(fresh), world.sample)));
       });
       form.addEventListener("keydown", (event) => { if (event.key === "Escape") rest(); });
       cell.replaceChildren(form);
-      found.input.focus();
+      picker.input.focus();
     }, "small");
     start.setAttribute("aria-label", `Change ${withId(seed.user, seed.name)}`);
     start.dataset.user = String(seed.user);

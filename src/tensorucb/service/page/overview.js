@@ -76,28 +76,28 @@ function whatNow(name, progress, session) {
 }
 
 function keyNumbers(progress) {
-  const found = [], closed = progress.closed, lift = progress.lift, held = progress.calibration;
-  if (closed.expected !== null) found.push([num(closed.compared), `responses; ${num(closed.expected)} were expected`]);
-  found.push([num(progress.reached), "different users responded"], [num(progress.contacted), "different users contacted"]);
-  if (progress.spend !== null) found.push([cost(progress.spend), "spent on contacts"]);
-  found.push(...moneyNumbers(progress.revenue));
-  if (held) found.push([`${num(held.held)} of ${num(held.rounds)}`, `intervals held; ${Math.round(100 * held.promised)}\u00a0% are promised`]);
-  if (lift && !lift.responders) found.push(["–", `lift: no countable responses yet (90\u00a0%: ${points(lift.low)} to ${points(lift.high)} percentage points)`]);
-  else if (lift) found.push([points(lift.difference), `lift in percentage points (90\u00a0%: ${points(lift.low)} to ${points(lift.high)})`]);
-  return found;
+  const entries = [], closed = progress.closed, lift = progress.lift, held = progress.calibration;
+  if (closed.expected !== null) entries.push([num(closed.compared), `responses; ${num(closed.expected)} were expected`]);
+  entries.push([num(progress.reached), "different users responded"], [num(progress.contacted), "different users contacted"]);
+  if (progress.spend !== null) entries.push([cost(progress.spend), "spent on contacts"]);
+  entries.push(...moneyNumbers(progress.revenue));
+  if (held) entries.push([`${num(held.held)} of ${num(held.rounds)}`, `intervals held; ${Math.round(100 * held.promised)}\u00a0% are promised`]);
+  if (lift && !lift.responders) entries.push(["–", `lift: no countable responses yet (90\u00a0%: ${points(lift.low)} to ${points(lift.high)} percentage points)`]);
+  else if (lift) entries.push([points(lift.difference), `lift in percentage points (90\u00a0%: ${points(lift.low)} to ${points(lift.high)})`]);
+  return entries;
 }
 
 function lastRounds(name, progress, session) {
   if (!progress.rounds.length) return selected() ? [section("No such round", h("p", {}, "No round matches. Choose another product, strategy or period."))] : [];
   const rows = progress.rounds.slice(-LAST).reverse().map((one) => roundRow(name, one, progress));
-  const groups = [["Products", "Product", progress.products], ["Strategies", "Strategy", progress.strategies]].filter(([, , found]) => found.length);
+  const groups = [["Products", "Product", progress.products], ["Strategies", "Strategy", progress.strategies]].filter(([, , entries]) => entries.length);
   return [
     section("Rounds", table("Rounds", roundColumns(progress), rows, ROUND_NUMBERS), h("p", { class: "actions" }, h("a", { href: withSelection(address("c", name, "rounds")) }, "All rounds"),
       session.may("operate") ? h("a", { href: `${campaign(name, "export")}?format=csv`, download: "" }, "Download everything as CSV") : null)),
-    ...groups.map(([title, first, found]) => section(title,
+    ...groups.map(([title, first, entries]) => section(title,
       h("p", {}, "Believed is the share of followers that was expected to respond when the rounds were opened, observed is the share that did."),
       table(title, [first, "Observed", "Believed", "Responses", "Followers", "Contacts"],
-        found.slice(0, 15).map((one) => [one.id === null ? "by features" : called(one.id, one.name), percent(one.observed), percent(one.believed), decimal(one.responders).replace(/\.0$/, ""), num(one.followers), num(one.contacts)]),
+        entries.slice(0, 15).map((one) => [one.id === null ? "by features" : called(one.id, one.name), percent(one.observed), percent(one.believed), decimal(one.responders).replace(/\.0$/, ""), num(one.followers), num(one.contacts)]),
         [1, 2, 3, 4, 5]))),
   ];
 }

@@ -47,14 +47,14 @@ function typed() {
 // One user: may they be contacted, and if not, why.
 function asking(name, session) {
   const answer = h("div", { "aria-live": "polite" });
-  const found = session.role === "read" ? typed() : finder(searchUsers(name));
-  found.input.required = true;
+  const picker = session.role === "read" ? typed() : finder(searchUsers(name));
+  picker.input.required = true;
   const asked = form("Ask", async () => {
-    const user = await get(campaign(name, "users", found.chosen()));
+    const user = await get(campaign(name, "users", picker.chosen()));
     const group = user.group === null ? "" : ` Group ${user.group}.`;
     const before = user.rounds.length ? ` Contacted in ${count(user.rounds.length, "round")}, last in round ${user.rounds.at(-1)}.` : " Not contacted yet.";
     answer.replaceChildren(note(h("p", {}, h("strong", {}, called(user.id, user.name)), user.why_not === null ? " may be contacted." : ` may not be contacted: this user ${user.why_not}.`, group, before)));
-  }, [field("May this user be contacted?", found.input, "By the campaign’s rules, at this moment."), found.list], { look: "" });
+  }, [field("May this user be contacted?", picker.input, "By the campaign’s rules, at this moment."), picker.list], { look: "" });
   return section("One user", asked, answer);
 }
 

@@ -155,8 +155,8 @@ export function reasonTable(label, seeds, strategies, held = new Set(), extra = 
     h("p", { class: "hint" }, `Adds: this user’s part of the expected ${byValue ? "revenue" : "responses"}, beyond the users above; chosen users themselves do not count. Alone: if nobody else were contacted. Followers with the probability of a response.`));
 }
 
-const followers = (found) => (found.length
-  ? h("ul", { class: "chips" }, found.slice(0, 3).map((each) => h("li", {}, called(each.user, each.name), " ", h("b", {}, fine(each.probability)))))
+const followers = (users) => (users.length
+  ? h("ul", { class: "chips" }, users.slice(0, 3).map((each) => h("li", {}, called(each.user, each.name), " ", h("b", {}, fine(each.probability)))))
   : "–");
 
 const number = (value) => (value === null || value === undefined ? "–" : fine(value));
@@ -168,8 +168,8 @@ function why(name, one, byUser) {
     event.preventDefault();
     busy(submit, said, async () => {
       const wanted = String(user.chosen());
-      const found = byUser.get(wanted) || await get(campaign(name, "rounds", one.id, "explanation"), { user: wanted });
-      said.replaceChildren(note(h("p", {}, found.text)));
+      const explanation = byUser.get(wanted) || await get(campaign(name, "rounds", one.id, "explanation"), { user: wanted });
+      said.replaceChildren(note(h("p", {}, explanation.text)));
     });
   });
   return h("div", {}, form, said);
