@@ -344,12 +344,12 @@ def _with_offers(explanation: Explanation, record: Round, evidence: Evidence, ro
     offered = strategies.offered
     one = None if strategies.per_user or not strategies.chosen.size else int(strategies.chosen[0])
     at = evidence.place("ranked" if rank is None else "seeds", row)
-    known = at is not None and "seed_offers" in arrays
+    has_offers = at is not None and "seed_offers" in arrays
     place, values = one, None
     if rank is not None:
         place = int(strategies.chosen[rank - 1])
-        values = arrays["seed_offers"][at] if known else None
-    elif at is not None and known:
+        values = arrays["seed_offers"][at] if has_offers else None
+    elif at is not None and has_offers:
         place = int(arrays["ranked_strategies"][at])
         values = evidence.ranked("offers", at)
     strategy = None if place is None else offered.ids[place]

@@ -51,7 +51,7 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         ]
         products, strategies = view.catalogues()
         names = {"user": network.graph.ids.tolist(), "product": products.ids, "strategy": strategies.ids}
-        ids = {name: _kind(known) for name, known in names.items()}
+        ids = {name: _kind(entries) for name, entries in names.items()}
         credited = _credited(handle, view, ids)
         opted_out = said(handle, view).codes == OPTED_OUT
         columns = view.user_columns
@@ -199,10 +199,10 @@ def _times(view: View, record: Round, told: Told, edges: I64) -> F64:
     np.minimum.at(first, told.users[inside], told.times[inside])
     times = first[graph.targets[edges]]
     rows = view.session.edge_responses(view.number, record.number)
-    known = np.isfinite(rows.times)
-    numbers = graph.edge_between(rows.sources[known], rows.targets[known])
+    timed = np.isfinite(rows.times)
+    numbers = graph.edge_between(rows.sources[timed], rows.targets[timed])
     held = np.isin(numbers, edges)
-    times[np.searchsorted(edges, numbers[held])] = rows.times[known][held]
+    times[np.searchsorted(edges, numbers[held])] = rows.times[timed][held]
     return np.where(np.isfinite(times), times, np.nan)
 
 

@@ -189,8 +189,8 @@ def said(handle: Handle, view: View) -> Said:
     tag = view.ledger.people, network.revision
     if handle.said is None or handle.said[0] != tag:
         handle.said = tag, _read_said(view, network)
-    found: Said = handle.said[1]
-    return found
+    refusals: Said = handle.said[1]
+    return refusals
 
 
 def _read_said(view: View, network: Network) -> Said:
@@ -409,8 +409,8 @@ def _answers(handle: Handle, view: View, record: Round) -> tuple[I64, NDArray[np
         handle.answers = {**handle.answers, key: (edges, responders[graph.targets[edges]])}
         for old in list(handle.answers)[:-_KEPT]:
             del handle.answers[old]
-    found: tuple[I64, NDArray[np.bool_]] = handle.answers[key]
-    return found
+    answers: tuple[I64, NDArray[np.bool_]] = handle.answers[key]
+    return answers
 
 
 def _log_ratio(counts: F64) -> float:

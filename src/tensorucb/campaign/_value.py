@@ -81,8 +81,8 @@ class _Amounts:
     def of(cls, network: Network, record: Round, told: Told) -> _Amounts:
         amounts = amounts_of(network, record, told)
         base = base_values(network, record.value)
-        known = np.isfinite(amounts) if base is None else np.isfinite(amounts) & (base > 0.0)
-        users = np.flatnonzero(known)
+        usable = np.isfinite(amounts) if base is None else np.isfinite(amounts) & (base > 0.0)
+        users = np.flatnonzero(usable)
         return cls(record.product, users, amounts[users] if base is None else amounts[users] / base[users])
 
 
