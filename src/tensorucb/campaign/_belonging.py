@@ -170,7 +170,9 @@ def _bought(batch: Batch, rounds: Sequence[Round], free: I64) -> Iterator[tuple[
     codes = text_places(batch.extra["product"], list(code))[batch.nodes.rows[free]]
     free, codes = free[codes >= 0], codes[codes >= 0]
     order = np.lexsort((batch.nodes.times[free], codes))
-    rows, times, codes = batch.nodes.rows[free][order], batch.nodes.times[free][order], codes[order]
+    rows = batch.nodes.rows[free][order]
+    times = batch.nodes.times[free][order]
+    codes = codes[order]
     until = batch.nodes.until[free][order]
     longest = float((until - times).max(initial=0.0))
     for at, (record, text) in enumerate(zip(rounds, texts, strict=True)):

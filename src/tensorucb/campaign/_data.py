@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 """Called as ``progress(done, total, what)`` before each step."""
 
-_TOPICS, _FEWEST_ACTIONS, _DIM = 10, 100, 10
+_TOPICS = 10
+_FEWEST_ACTIONS = 100
+_DIM = 10
 # Up to so many products of which nothing is known are told apart, each as a kind of its own.
 _KINDS = 50
 _STEPS = 3

@@ -203,7 +203,9 @@ def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window
         codes, contexts = np.zeros(resolved.users.size, dtype=np.int64), {0: product}
         ids = [read_context(product, *catalogues).product]
     kept = np.flatnonzero(codes >= 0)
-    other, used, marked = resolved.users.size - kept.size, used_log(view.session, view.number), 0
+    other = resolved.users.size - kept.size
+    used = used_log(view.session, view.number)
+    marked = 0
     if used is not None and kept.size:
         already_used = used.holds(resolved.users[kept], codes[kept], resolved.nodes.times[kept], ids)
         marked, kept = int(already_used.sum()), kept[~already_used]
@@ -212,7 +214,9 @@ def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window
                 f"the campaign was created from these {marked:,} purchases: its features hold them, and as history "
                 "they would count twice. Nothing was imported. Import purchases that are not in that log."
             )
-    users, items, times = resolved.users[kept], codes[kept], resolved.nodes.times[kept]
+    users = resolved.users[kept]
+    items = codes[kept]
+    times = resolved.nodes.times[kept]
     spent = resolved.nodes.amounts[kept]
     if not users.size:
         return [], resolved.unknown, other, 0

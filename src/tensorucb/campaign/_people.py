@@ -47,13 +47,18 @@ _CAP = re.compile("([1-9][0-9]{0,8})/(.+)")
 _NEVER = -np.inf
 
 # A follower is addressed "again and again" who was addressed in two of the last five rounds before.
-_LOOKED_BACK, _OFTEN, _FEWEST_ROUNDS = 5, 2, 3
+_LOOKED_BACK = 5
+_OFTEN = 2
+_FEWEST_ROUNDS = 3
 _TIRED_SHARE = 0.5  # of the followers of a round, from which on it is said
 _PAUSE = 2.5  # rounds that the suggested rest is long: those two before the next one are in it
 _PLENTY = 2  # users to choose from for each place, which a suggested rest has to leave
 _DAY, _REMEMBERED = 86400.0, 180 * 86400.0
 # Closed rounds that are compared, and how few of them and of their responders say nothing.
-_COMPARED, _FEWEST_COMPARED, _FEWEST_RESPONDERS, _KEPT = 20, 5, 20, 200
+_COMPARED = 20
+_FEWEST_COMPARED = 5
+_FEWEST_RESPONDERS = 20
+_KEPT = 200
 _TIRED_RATIO = 0.75  # tired followers who respond at most so often, as a share of rested ones, need a rest
 _ONE_SIDED = 0.842  # standard errors: 80 %
 

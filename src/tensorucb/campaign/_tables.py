@@ -308,7 +308,9 @@ def order_of(what: str, column: pl.Series, ids: NDArray[Any]) -> I64:
     """For each of ``ids`` the row of a column that names it."""
     places = places_of(ids, column)
     counts = np.bincount(places[places >= 0], minlength=len(ids))
-    strange, twice, missing = np.flatnonzero(places < 0), np.flatnonzero(counts > 1), np.flatnonzero(counts == 0)
+    strange = np.flatnonzero(places < 0)
+    twice = np.flatnonzero(counts > 1)
+    missing = np.flatnonzero(counts == 0)
     wrong = []
     if strange.size:
         row = int(strange[0])
