@@ -31,7 +31,7 @@ _ATTEMPTS = 8
 _log = logging.getLogger("tensorucb.campaign")
 
 
-def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round]:
+def open_round(handle: Handle, arguments: Mapping[str, Any]) -> tuple[Network, Round]:
     """Open a round for the arguments of `Campaign.ask`; or find the one that the same request opened before.
 
     The choice is made outside the write transaction, so that nobody waits for it, and made again if others opened a
@@ -43,9 +43,9 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
             with handle.read() as view:
                 network = view.network
                 due = view.ledger.due(now)
-                request, known = _read_question(handle, view, given, now)
-                if known is not None:
-                    return network, known
+                request, earlier_round = _read_question(handle, view, arguments, now)
+                if earlier_round is not None:
+                    return network, earlier_round
                 prepared = prepare(handle, view, request, now)
                 learned = handle.progress(view)
             proposal = propose(handle, view, request, prepared, now)
@@ -64,9 +64,9 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
         # Others kept opening rounds: choose while they wait.
         with handle.write() as view:
             now = handle.clock()
-            request, known = _read_question(handle, view, given, now)
-            if known is not None:
-                return view.network, known
+            request, earlier_round = _read_question(handle, view, arguments, now)
+            if earlier_round is not None:
+                return view.network, earlier_round
             proposal = propose(handle, view, request, prepare(handle, view, request, now), now)
             _check_accepted(view.network, proposal[0], request)
             network, opened = view.network, _append(handle, view, proposal, request)
@@ -98,17 +98,19 @@ def _noted(handle: Handle, network: Network, record: Round, evidence: Evidence) 
     return record
 
 
-def _read_question(handle: Handle, view: View, given: Mapping[str, Any], now: float) -> tuple[Question, Round | None]:
+def _read_question(
+    handle: Handle, view: View, arguments: Mapping[str, Any], now: float
+) -> tuple[Question, Round | None]:
     """The checked request, and the round that it has opened already, if any."""
-    request = Reader(handle.record.settings, view.network, view.catalogues(), now).read(given)
-    known = None
+    request = Reader(handle.record.settings, view.network, view.catalogues(), now).read(arguments)
+    earlier_round = None
     if request.request_id is not None:
-        known = view.ledger.opened_by(request.request_id)
-    if known is not None:
-        check_same(known, request)
+        earlier_round = view.ledger.opened_by(request.request_id)
+    if earlier_round is not None:
+        check_same(earlier_round, request)
     else:
         check_sizes(view.ledger, view.catalogues(), request.sizes)
-    return request, known
+    return request, earlier_round
 
 
 def _still_next(view: View, network: Network, proposed: Round) -> bool:
@@ -165,12 +167,12 @@ def _append(handle: Handle, view: View, proposal: tuple[Round, Evidence], reques
     return record
 
 
-def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
+def preview(handle: Handle, arguments: Mapping[str, Any]) -> Preview:
     """What `Campaign.ask` with these arguments would choose now.
 
     It only reads the store: an ask would close due rounds first, so they count as closed here.
     """
-    if given["shadow"] is not None:
+    if arguments["shadow"] is not None:
         raise InputError(
             "has users who were contacted by others, and a preview is of users to contact.",
             argument="shadow",
@@ -181,7 +183,7 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
         with handle.read() as view:
             view.ledger = view.ledger.with_due_closed(now)
             network, columns = view.network, view.user_columns
-            request, _ = _read_question(handle, view, {**given, "request_id": None}, now)
+            request, _ = _read_question(handle, view, {**arguments, "request_id": None}, now)
             terms = Reader(handle.record.settings, network, view.catalogues(), now).terms(request)
             prepared = prepare(handle, view, request, now)
         record, evidence = propose(handle, view, request, prepared, now)

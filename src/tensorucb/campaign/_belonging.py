@@ -40,9 +40,9 @@ def of_one_round(round_id: str | int, view: View, batch: Batch, tolerance: Toler
         advice = "Use ", call("import_history"), " for more of it."
         raise StateError(f"round {round_id} is imported history.", advice=advice)
     batch = _of_its_product(record, batch)
-    found = resolve(view.network, batch)
-    rows, others = _contacted_only(view.network, record, batch, found)
-    return Belonging([(record, rows)], found.unknown, 0, check_sound(batch, found, tolerance, others))
+    resolved = resolve(view.network, batch)
+    rows, others = _contacted_only(view.network, record, batch, resolved)
+    return Belonging([(record, rows)], resolved.unknown, 0, check_sound(batch, resolved, tolerance, others))
 
 
 def _of_its_product(record: Round, batch: Batch) -> Batch:
@@ -66,23 +66,23 @@ def _of_its_product(record: Round, batch: Batch) -> Batch:
     return replace(batch, edges=edges, nodes=nodes, report=batch.report.without(left_out))
 
 
-def _contacted_only(network: Network, record: Round, batch: Batch, found: Resolved) -> tuple[Resolved, LeftOut]:
+def _contacted_only(network: Network, record: Round, batch: Batch, resolved: Resolved) -> tuple[Resolved, LeftOut]:
     """Responses to those who were contacted in a round, and the others."""
     contacted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
     contacted[record.contacted] = True
-    held = contacted[found.sources]
+    held = contacted[resolved.sources]
     others = np.flatnonzero(~held)
-    ids = network.graph.ids[found.sources[others]]
+    ids = network.graph.ids[resolved.sources[others]]
     left_out = LeftOut.of_lines(
         f"a source that was not contacted in round {record.number}",
-        batch.lines[found.edges.rows[others]],
+        batch.lines[resolved.edges.rows[others]],
         malformed=True,
         example=lambda at: str(ids[at].item()),
     )
     if not others.size:
-        return found, left_out
-    kept = found.take(np.flatnonzero(held), np.arange(found.users.size))
-    return replace(kept, strangers=found.strangers), left_out
+        return resolved, left_out
+    kept = resolved.take(np.flatnonzero(held), np.arange(resolved.users.size))
+    return replace(kept, strangers=resolved.strangers), left_out
 
 
 def of_rounds(view: View, batch: Batch, tolerance: Tolerance) -> Belonging:
@@ -108,10 +108,11 @@ def of_rounds(view: View, batch: Batch, tolerance: Tolerance) -> Belonging:
     for rows in bought.values():
         claimed[rows] = True
     edges, nodes = (np.flatnonzero(claimed[part.rows]) for part in (batch.edges, batch.nodes))
-    found = resolve(network, replace(batch, edges=batch.edges.take(edges), nodes=batch.nodes.take(nodes)))
+    resolved = resolve(network, replace(batch, edges=batch.edges.take(edges), nodes=batch.nodes.take(nodes)))
     # Where each row of the log stands among those found.
     edge_at, node_at = np.full((2, batch.length), -1, dtype=np.int64)
-    edge_at[found.edges.rows], node_at[found.nodes.rows] = np.arange(found.numbers.size), np.arange(found.users.size)
+    edge_at[resolved.edges.rows] = np.arange(resolved.numbers.size)
+    node_at[resolved.nodes.rows] = np.arange(resolved.users.size)
     order = np.argsort(named, kind="stable")
     starts = np.searchsorted(named[order], np.arange(len(rounds) + 1))
     places, used = [], np.zeros(batch.length, dtype=np.int64)
@@ -119,22 +120,22 @@ def of_rounds(view: View, batch: Batch, tolerance: Tolerance) -> Belonging:
         own = order[starts[at] : starts[at + 1]]
         users = _known(node_at, bought.get(at, own[:0]))
         if users.size:
-            users = users[_counting(network, record)[found.users[users]]]
+            users = users[_counting(network, record)[resolved.users[users]]]
         chosen = _known(edge_at, own), np.concatenate([_known(node_at, own), users])
-        used[found.edges.rows[chosen[0]]] += 1
-        used[found.nodes.rows[chosen[1]]] += 1
+        used[resolved.edges.rows[chosen[0]]] += 1
+        used[resolved.nodes.rows[chosen[1]]] += 1
         if chosen[0].size or chosen[1].size:
             places.append((record, chosen))
-    found = _without_shared_ids(found, used)
+    resolved = _without_shared_ids(resolved, used)
     parts: list[tuple[Round, Resolved]] = []
     others: list[LeftOut] = []
     for record, chosen in places:
-        part, strays = _contacted_only(network, record, batch, found.take(*chosen))
+        part, strays = _contacted_only(network, record, batch, resolved.take(*chosen))
         parts.append((record, part))
         others.append(strays)
-    report = check_sound(batch, found, tolerance, *others)
-    other = batch.length - found.unknown - int(np.count_nonzero(used))
-    return Belonging(parts, found.unknown, other, report)
+    report = check_sound(batch, resolved, tolerance, *others)
+    other = batch.length - resolved.unknown - int(np.count_nonzero(used))
+    return Belonging(parts, resolved.unknown, other, report)
 
 
 def _known(place: I64, rows: I64) -> I64:
@@ -149,8 +150,8 @@ def _named(batch: Batch, rounds: Sequence[Round]) -> I64:
         return np.full(batch.length, _NO_NAME, dtype=np.int64)
     names = batch.extra["round"]
     texts = [text for record in rounds for text in (record.id, str(record.number))]
-    found = text_places(names, texts)
-    named = np.where(found >= 0, found // 2, np.where(names.is_null().to_numpy(), _NO_NAME, _NO_ROUND))
+    places = text_places(names, texts)
+    named = np.where(places >= 0, places // 2, np.where(names.is_null().to_numpy(), _NO_NAME, _NO_ROUND))
     lost = np.flatnonzero(named[batch.edges.rows] == _NO_NAME)
     if lost.size:
         raise InputError(
@@ -169,7 +170,9 @@ def _bought(batch: Batch, rounds: Sequence[Round], free: I64) -> Iterator[tuple[
     codes = text_places(batch.extra["product"], list(code))[batch.nodes.rows[free]]
     free, codes = free[codes >= 0], codes[codes >= 0]
     order = np.lexsort((batch.nodes.times[free], codes))
-    rows, times, codes = batch.nodes.rows[free][order], batch.nodes.times[free][order], codes[order]
+    rows = batch.nodes.rows[free][order]
+    times = batch.nodes.times[free][order]
+    codes = codes[order]
     until = batch.nodes.until[free][order]
     longest = float((until - times).max(initial=0.0))
     for at, (record, text) in enumerate(zip(rounds, texts, strict=True)):
@@ -195,12 +198,12 @@ def _counting(network: Network, record: Round) -> NDArray[np.bool_]:
     return counts
 
 
-def _without_shared_ids(found: Resolved, used: I64) -> Resolved:
+def _without_shared_ids(resolved: Resolved, used: I64) -> Resolved:
     """An event id stands for one response, so a row that belongs to several rounds goes without."""
-    shared = np.flatnonzero(used[found.nodes.rows] > 1)
-    if not shared.size or not any(found.nodes.event_ids):
-        return found
-    event_ids = list(found.nodes.event_ids)
+    shared = np.flatnonzero(used[resolved.nodes.rows] > 1)
+    if not shared.size or not any(resolved.nodes.event_ids):
+        return resolved
+    event_ids = list(resolved.nodes.event_ids)
     for at in shared.tolist():
         event_ids[at] = None
-    return replace(found, nodes=replace(found.nodes, event_ids=event_ids))
+    return replace(resolved, nodes=replace(resolved.nodes, event_ids=event_ids))

@@ -140,8 +140,8 @@ class Campaign:
     def product_values(self) -> dict[int | str, float] | None:
         """What a response to each product of the catalogue is worth; None if that was not given."""
         with self._handle.read() as view:
-            known = view.catalogue("product")
-            return None if known.values is None else dict(zip(known.ids, known.values.tolist(), strict=True))
+            products = view.catalogue("product")
+            return None if products.values is None else dict(zip(products.ids, products.values.tolist(), strict=True))
 
     def products(self) -> tuple[int | str, ...]:
         """Ids of the catalogue's products."""
@@ -164,9 +164,9 @@ class Campaign:
         with self._handle.read() as view:
             if table != "users":
                 return dict(view.catalogue(kinds[table]).names)
-            known = [] if view.user_columns is None else view.user_columns.names
+            user_names = [] if view.user_columns is None else view.user_columns.names
             ids = view.network.graph.ids.tolist()
-            return {user: name for user, name in zip(ids, known, strict=False) if name is not None}
+            return {user: name for user, name in zip(ids, user_names, strict=False) if name is not None}
 
     def segments(self) -> tuple[str, ...]:
         """Columns of the table of users that :meth:`progress` can split by."""
@@ -176,8 +176,8 @@ class Campaign:
     def strategy_costs(self) -> dict[int | str, float]:
         """What each strategy of the catalogue adds to the cost of contacting a user."""
         with self._handle.read() as view:
-            known = view.catalogue("strategy")
-            return dict(zip(known.ids, known.costs.tolist(), strict=True))
+            strategies = view.catalogue("strategy")
+            return dict(zip(strategies.ids, strategies.costs.tolist(), strict=True))
 
     def status(self) -> CampaignStatus:
         """Numbers of users, products and rounds."""

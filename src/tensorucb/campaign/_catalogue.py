@@ -114,14 +114,14 @@ class Catalogue:
         worth = None if values is None else check_array("values", values, (len(came),), low=0.0, hint=each)
         new = [row for row, entry in enumerate(came) if entry not in self.places]
         entries = (*self.ids, *(came[row] for row in new))
-        known = set(entries)
+        all_ids = set(entries)
         return Catalogue(
             self.kind,
             entries,
             array[new] if self.features is None else np.concatenate([self.features, array[new]]),
             np.concatenate([self.costs, prices[new]]),
             self._worth(came, new, worth),
-            {**{entry: name for entry, name in (names or {}).items() if entry in known}, **self.names},
+            {**{entry: name for entry, name in (names or {}).items() if entry in all_ids}, **self.names},
         )
 
     def _worth(self, came: Sequence[Any], new: Sequence[int], values: F64 | None) -> F64 | None:
@@ -165,9 +165,9 @@ class Catalogue:
         return cls(kind, ids, features, arrays["costs"], arrays.get("values"), names)
 
 
-def by_text(known: Iterable[int | str]) -> dict[str, int | str]:
+def by_text(entries: Iterable[int | str]) -> dict[str, int | str]:
     """Ids of a catalogue by how they are typed, where some are numbers and some are text; ``007`` is never 7."""
-    ids = sorted(known, key=lambda entry: isinstance(entry, str))  # of 7 and "7", the text is what was typed
+    ids = sorted(entries, key=lambda entry: isinstance(entry, str))  # of 7 and "7", the text is what was typed
     return {str(entry): entry for entry in ids}
 
 
@@ -190,13 +190,13 @@ class Context:
         return [first, *rest] if offered is None else [first, int(offered.shape[1]), *rest]
 
 
-def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Context:
+def read_context(raw_product: Any, products: Catalogue, strategies: Catalogue) -> Context:
     """A product as `ask` takes it: an id, a feature vector, or a sequence of such parts; None without a catalogue.
 
     The first part of a sequence is the product, the second the strategy. Text is always an id. A list or tuple of
     nothing but numbers is one feature vector; next to a text or a vector, a whole number is an id.
     """
-    if given is None:
+    if raw_product is None:
         if products.ids:
             raise InputError(
                 f"is missing: name one of the campaign's {len(products.ids):,} products, such as "
@@ -205,10 +205,10 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
             )
         # Without a catalogue all rounds are about the same thing.
         return Context(None, None, (np.ones(1),))
-    if _is_id(given):
-        product = check_id("product", given)
+    if _is_id(raw_product):
+        product = check_id("product", raw_product)
         return Context(product, None, as_modes(products.vector(product)))
-    parts = list(given) if isinstance(given, list | tuple) else []
+    parts = list(raw_product) if isinstance(raw_product, list | tuple) else []
     if not any(map(_is_id, parts)) or all(isinstance(plain(part), int | float) for part in parts):
         if (
             len(parts) == 2
@@ -225,30 +225,33 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
                     f", [{parts[1]}]; for features give decimals such as {float(parts[0])}.",
                 ),
             )
-        return Context(None, None, as_modes(given))
+        return Context(None, None, as_modes(raw_product))
     first, *rest = parts
     strategy = rest.pop(0) if rest and _is_id(rest[0]) else None
     for part in rest:
         if _is_id(part):
             raise InputError(
-                f"{shown(given)} has the id {shown(part)} in place {parts.index(part) + 1}.",
+                f"{shown(raw_product)} has the id {shown(part)} in place {parts.index(part) + 1}.",
                 argument="product",
                 advice="Only the product (first) and the strategy (second) may be given by id; give features there.",
             )
-    known = check_id("product", first) if _is_id(first) else None
+    product_id = check_id("product", first) if _is_id(first) else None
     hint = "Each part is an id or a vector of features."
-    others = rest if known is not None else [first, *rest]
+    others = rest if product_id is not None else [first, *rest]
     vectors = [check_array("a part of the product", part, ("d",), hint=hint) for part in others]
-    context = Context(known, None, (*([] if known is None else [products.vector(known)]), *vectors))
+    context = Context(product_id, None, (*([] if product_id is None else [products.vector(product_id)]), *vectors))
     return context if strategy is None else with_strategy(context, strategy, strategies)
 
 
 def with_strategy(context: Context, strategy: Any, catalogue: Catalogue) -> Context:
     """The context with a strategy of the catalogue in the second place."""
-    known = check_id("strategy", strategy)
+    strategy_id = check_id("strategy", strategy)
     first, *rest = context.vectors
     return Context(
-        context.product, known, (first, catalogue.vector(known), *rest), float(catalogue.costs[catalogue.index(known)])
+        context.product,
+        strategy_id,
+        (first, catalogue.vector(strategy_id), *rest),
+        float(catalogue.costs[catalogue.index(strategy_id)]),
     )
 
 
@@ -256,17 +259,18 @@ def _is_id(value: Any) -> bool:
     return isinstance(value, str | int | np.integer) and not isinstance(value, bool)
 
 
-def read_strategies(given: Any, catalogue: Catalogue) -> Catalogue | None:
+def read_strategies(strategies: Any, catalogue: Catalogue) -> Catalogue | None:
     """The strategies that an ask may use, in the catalogue's order: ``"all"``, or a sequence of ids; None: none."""
-    if given is None:
+    if strategies is None:
         return None
-    if isinstance(given, str) and given != "all":
+    if isinstance(strategies, str) and strategies != "all":
         raise InputError(
-            f"must be 'all' or a sequence of ids; got {shown(given)}. Write [{shown(given)}].", argument="strategies"
+            f"must be 'all' or a sequence of ids; got {shown(strategies)}. Write [{shown(strategies)}].",
+            argument="strategies",
         )
     ids = list(catalogue.ids)
-    if not isinstance(given, str):
-        ids = [check_id("strategies", entry) for entry in check_sequence("strategies", given, "'all' or ids")]
+    if not isinstance(strategies, str):
+        ids = [check_id("strategies", entry) for entry in check_sequence("strategies", strategies, "'all' or ids")]
     if not ids:
         said = "names none" if catalogue.ids else "are asked for, but the campaign has none"
         advice = "Name some of its catalogue, or add them with ", call("add_strategies"), "."
@@ -284,20 +288,20 @@ class Contacts:
     places: tuple[int, ...] | None
 
 
-def read_contacts(name: str, given: Any, offered: Catalogue | None, network: Network) -> Contacts:
+def read_contacts(name: str, raw_contacts: Any, offered: Catalogue | None, network: Network) -> Contacts:
     """Read a list of users: ``shadow``, whom others contacted, or ``users``, who are to be contacted."""
-    if not isinstance(given, Mapping):
+    if not isinstance(raw_contacts, Mapping):
         if name == "shadow" and offered is not None and len(offered.ids) > 1:
             raise InputError(
                 "must say who got which strategy, a mapping such as {'ann': 'email'}, since there are "
                 f"{len(offered.ids)} strategies. If all users got the same one, name that one alone.",
                 argument="shadow",
             )
-        return Contacts(network.rows(name, given), None)
+        return Contacts(network.rows(name, raw_contacts), None)
     if offered is None:
         advice = "Name these strategies in ", argument("strategies"), " as well."
         raise InputError("says who got which strategy.", argument=name, advice=advice)
-    named = check_mapping(name, given, "a mapping of users to strategies")
+    named = check_mapping(name, raw_contacts, "a mapping of users to strategies")
     for user, strategy in named.items():
         if check_id(f"the strategy of {shown(user)} in {name}", strategy) not in offered.places:
             raise UnknownIdError(
@@ -317,15 +321,15 @@ def contexts(vectors: Sequence[F64], features: F64 | None) -> list[Product]:
 
 def check_fits(ledger: Ledger, kind: str, size: int) -> None:
     """Refuse entries of a catalogue that no round of this campaign could use."""
-    known = ledger.sizes()
-    if known is None:
+    round_sizes = ledger.sizes()
+    if round_sizes is None:
         return
-    if kind == "strategy" and len(known) < 2:
+    if kind == "strategy" and len(round_sizes) < 2:
         raise ShapeError(
             "the rounds of this campaign had no strategy, and no policy can learn from both kinds of rounds.",
             advice=("Create another campaign; ", call("import_history"), " brings the past along."),
         )
-    wanted = known[list(PLURAL).index(kind)]
+    wanted = round_sizes[list(PLURAL).index(kind)]
     if size != wanted:
         raise ShapeError(
             f"this {kind} has {size} features, but those of the rounds of this campaign have {wanted}. "
@@ -335,21 +339,21 @@ def check_fits(ledger: Ledger, kind: str, size: int) -> None:
 
 def check_sizes(ledger: Ledger, catalogues: tuple[Catalogue, Catalogue], sizes: Sequence[int]) -> None:
     """Refuse a context of other sizes than those before: no policy could learn from both."""
-    known, where = ledger.sizes(), "the rounds of this campaign"
+    wanted_sizes, where = ledger.sizes(), "the rounds of this campaign"
     held = [catalogue.features for catalogue in catalogues]
-    if held[1] is not None and len(sizes) < 2 and (known is None or len(known) > 1):
+    if held[1] is not None and len(sizes) < 2 and (wanted_sizes is None or len(wanted_sizes) > 1):
         raise ShapeError(
             "this campaign has strategies, so a round needs one.",
             advice=("Give ", argument("strategies", "all"), ", or some of their ids."),
         )
-    if known is None:
-        known, where = list(sizes), "the catalogue"
+    if wanted_sizes is None:
+        wanted_sizes, where = list(sizes), "the catalogue"
         for place, features in enumerate(held[: len(sizes)]):
-            known[place] = known[place] if features is None else features.shape[1]
-    if list(sizes) != known:
-        told = [" + ".join(map(str, values)) for values in (sizes, known)]
+            wanted_sizes[place] = wanted_sizes[place] if features is None else features.shape[1]
+    if list(sizes) != wanted_sizes:
+        told = [" + ".join(map(str, values)) for values in (sizes, wanted_sizes)]
         raise ShapeError(
             f"this product has {told[0]} features, but the products of {where} have {told[1]}"
-            f"{' (a strategy and whatever else is given count as well)' if len(known) + len(sizes) > 2 else ''}. "
-            "Give it as many, or create another campaign."
+            f"{' (a strategy and whatever else is given count as well)' if len(wanted_sizes) + len(sizes) > 2 else ''}"
+            ". Give it as many, or create another campaign."
         )

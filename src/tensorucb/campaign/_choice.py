@@ -113,7 +113,10 @@ class RoundOracle:
         return self.selection.rows
 
     def _select(self, k: int, barred: I64, forced: I64) -> Selection:
-        graph, rules, request, costs = self.network.graph, self.rules, self.request, self.rules.costs()
+        graph = self.network.graph
+        rules = self.rules
+        request = self.request
+        costs = self.rules.costs()
         if self.pairs is not None:
             return self._select_pairs(self.pairs, k, costs, barred, forced)
         if costs is not None or self.values is not None:
@@ -132,7 +135,9 @@ class RoundOracle:
         return solve(oracle, p, problem)
 
     def _select_pairs(self, scores: F64, k: int, costs: F64 | None, barred: I64, forced: I64) -> PairSelection:
-        graph, rules, ids = self.network.graph, self.rules, self.network.graph.ids
+        graph = self.network.graph
+        rules = self.rules
+        ids = self.network.graph.ids
         constraints = SeedConstraints(
             exclude=ids[barred] if barred.size else None,
             must_include=ids[forced] if forced.size else None,
@@ -179,7 +184,9 @@ def _while_it_pays(
     covered = Covered.of(graph, scores[0], pairs.rows[:0])
     worth = np.ones(graph.n_nodes) if values is None else values
     contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
-    expected, best, count = 0.0, -1.0, least
+    expected = 0.0
+    best = -1.0
+    count = least
     for place, (row, strategy) in enumerate(zip(pairs.rows.tolist(), pairs.strategies.tolist(), strict=True), 1):
         expected -= float(worth[row]) * (1.0 - float(covered.own(redundancy, row)))
         contacted[row] = True

@@ -195,7 +195,7 @@ def create_campaign(
         settings["contact_group"] = check_slug("contact_group", contact_group)
     if contact_cap is not None:
         settings["contact_cap"] = read_cap(contact_cap)
-    given = {
+    arguments = {
         "graph": graph,
         "users": users,
         "products": products,
@@ -208,7 +208,7 @@ def create_campaign(
         "window": settings["window"],
         "timezone": None if timezone is None else check_zone("timezone", timezone),
     }
-    parts = _parts(data, {name: value for name, value in given.items() if value is not None}, consent)
+    parts = _parts(data, {name: value for name, value in arguments.items() if value is not None}, consent)
     if parts.users is None and getattr(own, "needs_users", False):
         profile, features = default_profile(parts.graph)
         parts = replace(parts, users=profile, user_features=features)
@@ -250,31 +250,31 @@ class IgnoredContextWarning(UserWarning):
     """A campaign has products or strategies that its policy does not look at."""
 
 
-def _parts(data: Any, given: dict[str, Any], consent: Any) -> CampaignData:
-    """What a campaign begins with: from files, or what is ``given``, which counts more.
+def _parts(data: Any, arguments: dict[str, Any], consent: Any) -> CampaignData:
+    """What a campaign begins with: from files, or from ``arguments``, which count more.
 
     ``consent`` is a column of the table of users, or what it holds.
     """
     column = consent if isinstance(consent, str) else None
     if consent is not None and column is None:
-        given["consent"] = consent
+        arguments["consent"] = consent
     if data is None:
-        check_graph(given.get("graph"))
-        if is_table(given.get("products")):
-            given |= catalogue_of(given["products"])
-        return _looked_through(CampaignData(**{"users": None, **given}), column)
-    twice = [name for name in ("graph", "users", "products") if name in given]
+        check_graph(arguments.get("graph"))
+        if is_table(arguments.get("products")):
+            arguments |= catalogue_of(arguments["products"])
+        return _looked_through(CampaignData(**{"users": None, **arguments}), column)
+    twice = [name for name in ("graph", "users", "products") if name in arguments]
     if twice:
         named = [part for name in twice for part in (argument(name), " and ")]
         advice = ("Leave out ", *named[:-1], ".")
         raise InputError("brings a network, users and products.", argument="data", advice=advice)
     if not isinstance(data, CampaignData):
-        data = read_campaign_data(data, consent=column, timezone=given.get("timezone", "UTC"))
+        data = read_campaign_data(data, consent=column, timezone=arguments.get("timezone", "UTC"))
     elif column is not None:
         advice = "Name the column when the files are read: ", call("read_campaign_data"), "."
         message = f"= {shown(column)} is a column of files that are read already."
         raise InputError(message, argument="consent", advice=advice)
-    parts: CampaignData = replace(data, **given)
+    parts: CampaignData = replace(data, **arguments)
     return parts
 
 

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 """Called as ``progress(done, total, what)`` before each step."""
 
-_TOPICS, _FEWEST_ACTIONS, _DIM = 10, 100, 10
+_TOPICS = 10
+_FEWEST_ACTIONS = 100
+_DIM = 10
 # Up to so many products of which nothing is known are told apart, each as a kind of its own.
 _KINDS = 50
 _STEPS = 3
@@ -222,7 +224,7 @@ def read_campaign_data(
     step(0, "topics of products, by who bought them")
     topics = _topics(log, graph.n_nodes, lines)
     step(1, "features of products")
-    known, items, product_features = _described(catalogue, log, topics, told.get("products"), lines)
+    product_vectors, items, product_features = _described(catalogue, log, topics, told.get("products"), lines)
     step(2, "features and past of users")
     placed = _placed(graph, people, lines)
     profile, user_features = _profile(graph, log, items, placed, told.get("users"), lasts, lines)
@@ -238,7 +240,7 @@ def read_campaign_data(
     return CampaignData(
         graph=graph,
         users=profile,
-        products=known,
+        products=product_vectors,
         product_features=product_features,
         user_features=user_features,
         strategies=offered,
@@ -250,7 +252,7 @@ def read_campaign_data(
         columns=names,
         names={table: rows.names for table, rows in catalogues.items() if rows is not None and rows.names},
         user_columns=_looked_at(placed, lines),
-        new=tuple(product for product in known if str(product) not in bought),
+        new=tuple(product for product in product_vectors if str(product) not in bought),
         report=tuple(lines),
         used_log=UsedLog.of(log) if log.n_actions else None,
     )
@@ -280,8 +282,8 @@ def catalogue_of(table: Any) -> dict[str, Any]:
     from tensorucb.data import ActionLog
 
     rows = read_rows(table, "products")
-    known, _, features = _described(rows, ActionLog.empty(), None, None, [])
-    return {"products": known, "product_features": features, "names": {"products": rows.names}}
+    product_vectors, _, features = _described(rows, ActionLog.empty(), None, None, [])
+    return {"products": product_vectors, "product_features": features, "names": {"products": rows.names}}
 
 
 def _offered(rows: Rows | None, lines: list[str]) -> dict[int | str, F64]:
@@ -317,11 +319,11 @@ def _described(
     items: list[int | str] = log.item_ids.tolist()
     ids = items if catalogue is None else catalogue.ids
     # The log and the table may disagree on whether ids are numbers, so they are compared as text.
-    known = set(map(str, ids))
+    id_texts = set(map(str, ids))
     if catalogue is not None and topics is None and kinds is None and _are_vectors(catalogue.table):
         lines += [f"Products: {len(ids):,}.", f"  Features: the numbers of {', '.join(catalogue.table.columns)}."]
         return dict(zip(ids, catalogue.table.to_numpy().astype(np.float64), strict=True)), None, None
-    everything = [*map(str, ids), *(str(item) for item in items if str(item) not in known)]
+    everything = [*map(str, ids), *(str(item) for item in items if str(item) not in id_texts)]
     table = None
     if catalogue is not None and catalogue.table.width:  # items of the log alone are empty rows at its end
         table = catalogue.table.vstack(catalogue.table.clear(len(everything) - catalogue.table.height))
@@ -344,7 +346,7 @@ def _described(
             )
         return dict(zip(ids, rows, strict=True)), None, None
     if topics is not None:
-        fresh, lost = len(known - set(map(str, items))), len(everything) - len(ids)
+        fresh, lost = len(id_texts - set(map(str, items))), len(everything) - len(ids)
         lines.append(
             f"  Topics from who bought what: {topics.shape[1]}. Nobody has bought {fresh:,} of the products yet."
         )

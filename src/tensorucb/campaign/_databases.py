@@ -37,9 +37,9 @@ def read_database(address: str, wanted: Sequence[str], queries: Any) -> dict[str
         check_text(f"queries[{name!r}]", query, longest=100_000)
     with _opened(address) as (run, present):
         for name in wanted:
-            found = next((other for other in (name, _OTHER_NAMES.get(name)) if other in present), None)
-            if name not in asked and found is not None:
-                asked[name] = f"select * from {found}"
+            table = next((other for other in (name, _OTHER_NAMES.get(name)) if other in present), None)
+            if name not in asked and table is not None:
+                asked[name] = f"select * from {table}"
         return {name: _without_decimals(run(query)) for name, query in asked.items()}
 
 

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 _RANKED = 1000
 _FOLLOWERS = 5
-_QUOTA, _BUDGET, _MINIMUM = 1, 2, 3
+_QUOTA = 1
+_BUDGET = 2
+_MINIMUM = 3
 _TIE = 1e-9
 _SEEN = 0.005  # responses; a smaller difference does not show in a text
 # What is told of one of the thousand best is this exact, in responses, or as a share of the largest number.
@@ -136,7 +138,9 @@ def collect_evidence(
     Of the thousand best, numbers are kept as multiples of a small ``unit``, and ``values`` only where an explanation
     tells them: of users who count as much as the last one chosen, or of whom at least as many responses are expected.
     """
-    graph, rows, beliefs = network.graph, choice.rows, outlook.beliefs
+    graph = network.graph
+    rows = choice.rows
+    beliefs = outlook.beliefs
     p, rho = beliefs.expected, beliefs.redundancy
     values_of = None if worth is None else worth.means
     of_targets = 1.0 if values_of is None else values_of[graph.targets]
@@ -306,7 +310,9 @@ def strongest(followers: Sequence[Follower]) -> str:
 
 
 def _passed_over(evidence: Evidence, row: int, user: int | str) -> Explanation:
-    arrays, settings, at = evidence.arrays, evidence.settings, evidence.place("ranked", row)
+    arrays = evidence.arrays
+    settings = evidence.settings
+    at = evidence.place("ranked", row)
     threshold = float(settings["threshold"])
     if at is None:
         why = f"{arrays['ranked'].size} others who were not chosen either count as much or more"
@@ -338,18 +344,20 @@ def _passed_over(evidence: Evidence, row: int, user: int | str) -> Explanation:
 
 def _with_offers(explanation: Explanation, record: Round, evidence: Evidence, row: int) -> Explanation:
     """The explanation, with what this user gets or would get, and what is expected of each strategy."""
-    strategies, arrays, rank = record.strategies, evidence.arrays, explanation.rank
+    strategies = record.strategies
+    arrays = evidence.arrays
+    rank = explanation.rank
     if strategies is None:
         return replace(explanation, strategy=record.context.strategy)
     offered = strategies.offered
     one = None if strategies.per_user or not strategies.chosen.size else int(strategies.chosen[0])
     at = evidence.place("ranked" if rank is None else "seeds", row)
-    known = at is not None and "seed_offers" in arrays
+    has_offers = at is not None and "seed_offers" in arrays
     place, values = one, None
     if rank is not None:
         place = int(strategies.chosen[rank - 1])
-        values = arrays["seed_offers"][at] if known else None
-    elif at is not None and known:
+        values = arrays["seed_offers"][at] if has_offers else None
+    elif at is not None and has_offers:
         place = int(arrays["ranked_strategies"][at])
         values = evidence.ranked("offers", at)
     strategy = None if place is None else offered.ids[place]

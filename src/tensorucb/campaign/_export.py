@@ -42,7 +42,10 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{shown_path(folder)} is a file; name a directory to export to.")
     with handle.read() as view:
-        session, number, network, records = view.session, view.number, view.network, view.rounds()
+        session = view.session
+        number = view.number
+        network = view.network
+        records = view.rounds()
         told = [(record.id, session.edge_responses(number, record.number)) for record in records]
         acted = [(record.id, session.node_events(number, record.number)) for record in records]
         log = [
@@ -51,7 +54,7 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         ]
         products, strategies = view.catalogues()
         names = {"user": network.graph.ids.tolist(), "product": products.ids, "strategy": strategies.ids}
-        ids = {name: _kind(known) for name, known in names.items()}
+        ids = {name: _kind(entries) for name, entries in names.items()}
         credited = _credited(handle, view, ids)
         opted_out = said(handle, view).codes == OPTED_OUT
         columns = view.user_columns
@@ -161,7 +164,9 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
         **{name: ids[name] for name in ("product", "strategy")},
         **dict.fromkeys(("credit", "time"), pl.Float64),
     }
-    network, pairs, frames = view.network, wanted(view, "ask"), [pl.DataFrame(schema=schema)]
+    network = view.network
+    pairs = wanted(view, "ask")
+    frames = [pl.DataFrame(schema=schema)]
     records = [view.ledger.rounds[number] for number, _ in pairs]
     shared = [i for i, record in enumerate(records) if record.credit == "shared"]
     last = max((i for i in shared if view.told(*pairs[i]).users.size), default=-1)
@@ -199,10 +204,10 @@ def _times(view: View, record: Round, told: Told, edges: I64) -> F64:
     np.minimum.at(first, told.users[inside], told.times[inside])
     times = first[graph.targets[edges]]
     rows = view.session.edge_responses(view.number, record.number)
-    known = np.isfinite(rows.times)
-    numbers = graph.edge_between(rows.sources[known], rows.targets[known])
+    timed = np.isfinite(rows.times)
+    numbers = graph.edge_between(rows.sources[timed], rows.targets[timed])
     held = np.isin(numbers, edges)
-    times[np.searchsorted(edges, numbers[held])] = rows.times[known][held]
+    times[np.searchsorted(edges, numbers[held])] = rows.times[timed][held]
     return np.where(np.isfinite(times), times, np.nan)
 
 

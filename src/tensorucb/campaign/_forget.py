@@ -97,10 +97,10 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
             kept += [text for catalogue in view.catalogues() for text in catalogue.names.values()]
             # As text, since one file's 7 is another's "7".
             others = [other for other in view.session.campaigns() if other.campaign != view.number]
-            known = {other.name: set(map(str, view.session.users(other.campaign))) for other in others}
+            users_by_campaign = {other.name: set(map(str, view.session.users(other.campaign))) for other in others}
     files, absent = _search(handle.store.url, user, ids, name, [text for text in kept if text is not None])
     proven = after == replay and user not in ids and absent is not False
-    elsewhere = tuple(name for name, theirs in known.items() if str(user) in theirs)
+    elsewhere = tuple(name for name, theirs in users_by_campaign.items() if str(user) in theirs)
     return ForgetReport(*(removed or (0, 0)), before, after, replay, proven, files, absent, elsewhere, removed is None)
 
 

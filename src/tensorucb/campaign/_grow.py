@@ -114,17 +114,19 @@ def add_products(handle: Handle, ids: ArrayLike, features: Any, values: ArrayLik
         extend(handle, "product", ids, features, None, values)
         return
     with handle.read() as view:
-        known = product_features(view.session, view.number)
+        stored_features = product_features(view.session, view.number)
         catalogue = view.catalogue("product")
     fresh = id_array(ids, "ids").tolist()
-    frame = in_order("product", features, id_array(ids, "ids"), None if known is None else known.table)
+    frame = in_order(
+        "product", features, id_array(ids, "ids"), None if stored_features is None else stored_features.table
+    )
     title = columns_named(handle.record.settings, "products").get("name", "name")
     texts = texts_of(frame[title].to_list()) if title in frame else []
     names = {entry: text for entry, text in zip(fresh, texts, strict=False) if text is not None}
-    if known is None:
+    if stored_features is None:
         numbers = numbers_of_table("products", frame.drop(title, strict=False))
     else:
-        numbers = known.describe(frame)
+        numbers = stored_features.describe(frame)
         held = [row for row, entry in enumerate(fresh) if entry in catalogue.places]
         if len(held) == len(fresh) and values is None:
             return
@@ -159,11 +161,11 @@ def set_costs(handle: Handle, costs: Mapping[int | str, float]) -> None:
     named = check_mapping("costs", costs, "a mapping of strategy ids to costs")
     prices = {entry: check_number(f"the cost of {shown(entry)}", cost) for entry, cost in named.items()}
     with handle.change(now) as view:
-        known = view.catalogue("strategy")
-        new = known.with_costs(prices)
+        catalogue = view.catalogue("strategy")
+        new = catalogue.with_costs(prices)
         changes = {
             str(entry): {"before": float(before), "after": float(after)}
-            for entry, before, after in zip(known.ids, known.costs, new.costs, strict=True)
+            for entry, before, after in zip(catalogue.ids, catalogue.costs, new.costs, strict=True)
             if before != after
         }
         if changes:
@@ -184,10 +186,10 @@ def add_users(
     with handle.change(now) as view:
         network = view.network
         fresh = id_array(ids, "ids")
-        known = user_features(view.session, view.number)
+        stored_features = user_features(view.session, view.number)
         table = UserTable()
         if is_table(features):
-            fitted = None if known is None else known.table
+            fitted = None if stored_features is None else stored_features.table
             table = user_table(features, fresh, columns_named(settings, "users"), fitted)
             features = table.described
             if settings.get("consent") and columns["consent"] is None and table.consent is not None:
@@ -197,8 +199,8 @@ def add_users(
             if kept is not None or table.names is not None:
                 kept = kept or no_columns(network.graph.n_nodes)
                 put_user_columns(view.session, view.number, kept.grown(fresh.size, table.names, table.described))
-            if known is not None and (features is None or table.described is not None):
-                features = known.describe(network.users, features, fresh.size)
+            if stored_features is not None and (features is None or table.described is not None):
+                features = stored_features.describe(network.users, features, fresh.size)
             elif table.described is not None:
                 features = numbers_of_table("users", table.described)
         grown = grown_network(network, fresh, features, edges, columns, view.ledger.next_number())
@@ -220,19 +222,19 @@ def entries_from(campaign: Campaign, kind: str, path: Path) -> dict[str, Any]:
     many = PLURAL[kind]
     held: Callable[[], Sequence[int | str]] = getattr(campaign, many)
     rows = _rows(campaign, path, many)
-    known = by_text(held())
+    ids_by_text = by_text(held())
     # The catalogue may have text for ids where this file alone would make numbers of them.
-    text = kind == "product" and any(isinstance(entry, str) for entry in known.values())
-    ids = [known.get(str(entry), str(entry) if text else entry) for entry in rows.ids]
+    text = kind == "product" and any(isinstance(entry, str) for entry in ids_by_text.values())
+    ids = [ids_by_text.get(str(entry), str(entry) if text else entry) for entry in rows.ids]
     if kind == "product":
         values = numbers_of(rows.file, rows.meant["value"]) if "value" in rows.meant else None
         campaign.add_products(ids, rows.table, values)
     else:
         costs = numbers_of(rows.file, rows.meant["cost"]) if "cost" in rows.meant else None
-        names = {known.get(str(entry), entry): name for entry, name in rows.names.items()}
+        names = {ids_by_text.get(str(entry), entry): name for entry, name in rows.names.items()}
         extend(campaign._handle, kind, ids, features_of_strategies(rows)[0], costs, names=names)
     total = len(held())
-    added = total - len(known)
+    added = total - len(ids_by_text)
     return {"added": added, "known": len(ids) - added, many: total, "report": rows.lines}
 
 

@@ -102,11 +102,11 @@ class View:
     @property
     def user_columns(self) -> UserColumns | None:
         """Names of users and the columns that split them; None if the campaign keeps none; read only if changed."""
-        revision, known = self._handle.user_columns
+        revision, columns = self._handle.user_columns
         if revision != self.ledger.revision:
-            known = user_columns(self.session, self.number)
-            self._handle.user_columns = self.ledger.revision, known
-        return known
+            columns = user_columns(self.session, self.number)
+            self._handle.user_columns = self.ledger.revision, columns
+        return columns
 
     def name(self, row: int) -> str | None:
         """What a user is called; None if that is not known."""
@@ -115,11 +115,11 @@ class View:
     def catalogue(self, kind: str) -> Catalogue:
         """The catalogue of a kind, ``product`` or ``strategy``; read only if it has changed."""
         held = self._handle.catalogues
-        seen, known = held.get(kind, (-1, Catalogue(kind)))
+        seen, catalogue = held.get(kind, (-1, Catalogue(kind)))
         if seen != self.ledger.catalogue:
-            known = Catalogue.from_blob(kind, self.session.blob(self.number, PLURAL[kind]))
-            held[kind] = self.ledger.catalogue, known
-        return known
+            catalogue = Catalogue.from_blob(kind, self.session.blob(self.number, PLURAL[kind]))
+            held[kind] = self.ledger.catalogue, catalogue
+        return catalogue
 
     def catalogues(self) -> tuple[Catalogue, Catalogue]:
         """The catalogues of products and of strategies."""
@@ -438,10 +438,10 @@ class Handle:
     def fresh_model(self, *, apart: bool = False) -> Model:
         """A model that has learned nothing, with the caller's policy object if there is one; ``apart`` with a copy."""
         spec = self.record.settings["policy"]
-        given = self._policy
+        policy = self._policy
         if apart and not spec["own"]:
-            given = copy.deepcopy(given)
-        return Model(build_policy(spec, given), int(self.record.settings["seed"]))
+            policy = copy.deepcopy(policy)
+        return Model(build_policy(spec, policy), int(self.record.settings["seed"]))
 
     def learn(self, caller: Caller) -> int:
         """Bring the model up to date with the log, and say so there; returns how many rounds it learned.

@@ -84,10 +84,10 @@ def import_history(
     limit = handle.record.settings["window"] if window is None else duration("window", window)
 
     def read(view: View) -> _Past:
-        found = resolve(view.network, batch)
+        resolved = resolve(view.network, batch)
         if batch.nodes.rows.size:
-            return _from_log(view, batch, found, product, limit)
-        return _from_edges(view, batch, found, product)
+            return _from_log(view, batch, resolved, product, limit)
+        return _from_edges(view, batch, resolved, product)
 
     with handle.read() as view:
         batch = read_responses(
@@ -141,9 +141,9 @@ def _past_round(
     return record, rows
 
 
-def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Past:
+def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> _Past:
     """Past rounds that were told by edge, one for each product, strategy and label."""
-    at = found.edges.rows.tolist()
+    at = resolved.edges.rows.tolist()
     nothing: list[Any] = [None] * len(at)
     labels = _values(batch, "round", at) or nothing
     catalogues = view.catalogues()
@@ -163,9 +163,9 @@ def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Pas
         if strategy is not None:
             context = with_strategy(context, strategy, catalogues[1])
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
-        rows = _distinct(batch, found.take(np.array(members, dtype=np.int64), _NOBODY))
+        rows = _distinct(batch, resolved.take(np.array(members, dtype=np.int64), _NOBODY))
         past.append(_past_round(context, label, rows))
-    return past, found.unknown, 0, 0
+    return past, resolved.unknown, 0, 0
 
 
 def _values(batch: Batch, name: str, rows: list[int]) -> list[str | None]:
@@ -184,7 +184,7 @@ def _entries(batch: Batch, name: str, rows: list[int], catalogue: Catalogue) -> 
     return entries
 
 
-def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: float | None) -> _Past:
+def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window: float | None) -> _Past:
     """Past rounds from who bought what when: one for each product, whose buyers are the ones who were contacted.
 
     Each buyer showed the product to those followers who had not bought it yet. A follower who bought it within the
@@ -196,26 +196,30 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     catalogues, network = view.catalogues(), view.network
     if product is None:
         texts = by_text(catalogues[0].ids)
-        codes = text_places(batch.extra["product"], list(texts))[found.nodes.rows]
+        codes = text_places(batch.extra["product"], list(texts))[resolved.nodes.rows]
         ids: list[Any] = list(texts.values())
         contexts = {place: ids[place] for place in np.unique(codes[codes >= 0]).tolist()}
     else:
-        codes, contexts = np.zeros(found.users.size, dtype=np.int64), {0: product}
+        codes, contexts = np.zeros(resolved.users.size, dtype=np.int64), {0: product}
         ids = [read_context(product, *catalogues).product]
     kept = np.flatnonzero(codes >= 0)
-    other, used, marked = found.users.size - kept.size, used_log(view.session, view.number), 0
+    other = resolved.users.size - kept.size
+    used = used_log(view.session, view.number)
+    marked = 0
     if used is not None and kept.size:
-        known = used.holds(found.users[kept], codes[kept], found.nodes.times[kept], ids)
-        marked, kept = int(known.sum()), kept[~known]
+        already_used = used.holds(resolved.users[kept], codes[kept], resolved.nodes.times[kept], ids)
+        marked, kept = int(already_used.sum()), kept[~already_used]
         if not kept.size:
             raise InputError(
                 f"the campaign was created from these {marked:,} purchases: its features hold them, and as history "
                 "they would count twice. Nothing was imported. Import purchases that are not in that log."
             )
-    users, items, times = found.users[kept], codes[kept], found.nodes.times[kept]
-    spent = found.nodes.amounts[kept]
+    users = resolved.users[kept]
+    items = codes[kept]
+    times = resolved.nodes.times[kept]
+    spent = resolved.nodes.amounts[kept]
     if not users.size:
-        return [], found.unknown, other, 0
+        return [], resolved.unknown, other, 0
     longest = None if window is None else duration_text(window)
     trials = activations(network.graph, users, items, times, longest)
     order = np.argsort(trials.items, kind="stable")
@@ -236,22 +240,22 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
         rows = EdgeResponses(*ends, outcomes, nothing, [None] * edges.size, amounts)
         if edges.size:
             past.append(_past_round(context, _LOG, rows, (float(first[place]), float(last[place]))))
-    return past, found.unknown, other, marked
+    return past, resolved.unknown, other, marked
 
 
 def _first_amounts(users: I64, times: F64, amounts: F64, n_users: int) -> F64:
     """For each user the amount of the first purchase that has one, NaN without."""
-    known = np.flatnonzero(np.isfinite(amounts))
-    latest_first = known[np.lexsort((amounts[known], times[known]))[::-1]]
+    priced_rows = np.flatnonzero(np.isfinite(amounts))
+    latest_first = priced_rows[np.lexsort((amounts[priced_rows], times[priced_rows]))[::-1]]
     first = np.full(n_users, np.nan)
     first[users[latest_first]] = amounts[latest_first]
     return first
 
 
-def _distinct(batch: Batch, found: Resolved) -> EdgeResponses:
+def _distinct(batch: Batch, resolved: Resolved) -> EdgeResponses:
     """The responses of one past round, by edge; a repeated one must tell the same."""
-    _, index, inverse = np.unique(found.numbers, return_index=True, return_inverse=True)
-    outcomes, lines = found.edges.outcomes, batch.lines[found.edges.rows]
+    _, index, inverse = np.unique(resolved.numbers, return_index=True, return_inverse=True)
+    outcomes, lines = resolved.edges.outcomes, batch.lines[resolved.edges.rows]
     differs = np.flatnonzero(outcomes != outcomes[index[inverse]])
     if differs.size:
         i, first = int(differs[0]), int(index[inverse[differs[0]]])
@@ -261,12 +265,12 @@ def _distinct(batch: Batch, found: Resolved) -> EdgeResponses:
         )
     # Event ids stay behind: old logs number their events in their own way.
     return EdgeResponses(
-        found.sources[index],
-        found.targets[index],
+        resolved.sources[index],
+        resolved.targets[index],
         outcomes[index],
-        found.edges.times[index],
+        resolved.edges.times[index],
         [None] * index.size,
-        found.edges.amounts[index],
+        resolved.edges.amounts[index],
     )
 
 

@@ -214,5 +214,5 @@ class Ledger:
     def quarantined(self) -> dict[str, str]:
         """Ids of the closed rounds that could not be learned, and why."""
         marked = {r.number: r.quarantined for r in self.rounds.values() if r.quarantined is not None}
-        found = {**marked, **self.unlearned}
-        return {self.rounds[n].id: found[n] for n in sorted(found) if self.rounds[n].status == "closed"}
+        reasons = {**marked, **self.unlearned}
+        return {self.rounds[n].id: reasons[n] for n in sorted(reasons) if self.rounds[n].status == "closed"}

@@ -297,8 +297,12 @@ def _terms(draw: Draw) -> tuple[F64, F64]:
     held-out users: an effect that differs from follower to follower makes the contacted users vary more, and so it
     does not mislead. Sums over contacted users are written as minus those over held-out users, since e and f sum to 0.
     """
-    m, a, held = draw.followers, draw.responders, draw.held_out
-    total, n_held, n = max(m.sum(), 1.0), held.sum(), held.size
+    m = draw.followers
+    a = draw.responders
+    held = draw.held_out
+    total = max(m.sum(), 1.0)
+    n_held = held.sum()
+    n = held.size
     e, f = a - a.sum() / total * m, m * (~held - m[~held].sum() / total)
     squares = np.stack([e * e, e * f, f * f], axis=1)
     constant = np.concatenate([np.zeros(2), (n_held / n) ** 2 * squares.sum(axis=0)])

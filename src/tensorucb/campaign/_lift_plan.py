@@ -65,16 +65,16 @@ class LiftPlan:
     def text(self) -> str:
         """The plan in words."""
         effect = f"an effect of {100 * self.effect:.2f} percentage points"
-        given = (
+        assumptions = (
             f"Assumed: {self.followers:,.1f} followers per chosen user count, {100 * self.rate:.2f} % of them respond "
             f"without contact, and two followers of one user act alike with a correlation of {self.clustering:.3f}."
         )
         held = f"{self.users:,} users per round, {100 * self.holdout:.0f} % of them held out"
         if self.rounds is None:
             most = f"{_most_rounds(self.users):,} rounds"
-            return f"with {held}, {effect} needs more than {most}. Choose more users. {given}"
+            return f"with {held}, {effect} needs more than {most}. Choose more users. {assumptions}"
         rounds = f"{self.rounds:,} round{'' if self.rounds == 1 else 's'}"
-        return f"with {held}, {rounds} show {effect} with a probability of {100 * self.power:.0f} %. {given}"
+        return f"with {held}, {rounds} show {effect} with a probability of {100 * self.power:.0f} %. {assumptions}"
 
 
 def plan_lift(

@@ -66,17 +66,18 @@ def policy_spec(policy: Policy) -> dict[str, Any]:
     return {"type": title, "own": not foreign, "arguments": {**arguments, **inner}}
 
 
-def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
-    """The policy of a spec; one of another package must be ``given`` and fit."""
-    if given is not None:
-        found = policy_spec(given)
-        if json.dumps(found, sort_keys=True) != json.dumps(dict(spec), sort_keys=True):
+def build_policy(spec: Mapping[str, Any], policy: Policy | None) -> Policy:
+    """The policy of a spec; one of another package must be passed as ``policy`` and fit."""
+    if policy is not None:
+        passed_spec = policy_spec(policy)
+        if json.dumps(passed_spec, sort_keys=True) != json.dumps(dict(spec), sort_keys=True):
             raise InputError(
                 f"the campaign was created with policy {spec['type']} and arguments {spec['arguments']}; "
-                f"got {found['type']} with {found['arguments']}. Pass the same, or none for one of this package."
+                f"got {passed_spec['type']} with {passed_spec['arguments']}. "
+                "Pass the same, or none for one of this package."
             )
         if not spec["own"]:
-            return given
+            return policy
     if not spec["own"]:
         raise StateError(
             f"the campaign's policy {spec['type']} is not of this package. "

@@ -128,9 +128,9 @@ class Network:
                 f"in row {rows[0] + 1} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them.",
                 argument=name,
             )
-        numbers, found = column.str.contains(WHOLE), np.full(rows.size, -1, dtype=np.int64)
-        found[numbers.to_numpy()] = self._index.rows(column.filter(numbers).cast(int).to_numpy())
-        return found
+        numbers, graph_rows = column.str.contains(WHOLE), np.full(rows.size, -1, dtype=np.int64)
+        graph_rows[numbers.to_numpy()] = self._index.rows(column.filter(numbers).cast(int).to_numpy())
+        return graph_rows
 
     def edges_in_round(self, rows: I64, number: int, told: I64 | None = None) -> I64:
         """Out-edges of users that were there in a round, or of which it was ``told`` something; ascending."""
@@ -149,10 +149,10 @@ def without_row(rows: I64, gone: int) -> I64:
     return np.where(kept > gone, kept - 1, kept)
 
 
-def user_columns(given: Mapping[str, ArrayLike | None], n: int) -> dict[str, NDArray[Any]]:
+def user_columns(raw_columns: Mapping[str, ArrayLike | None], n: int) -> dict[str, NDArray[Any]]:
     """The columns of `BY_USER` that came for ``n`` users, checked."""
     columns: dict[str, NDArray[Any]] = {}
-    for name, values in given.items():
+    for name, values in raw_columns.items():
         if values is None:
             continue
         if name in ("costs", "values"):
@@ -175,15 +175,15 @@ _NO = frozenset(
 
 def as_consent(name: str, values: Any) -> NDArray[np.bool_]:
     """Who consented: booleans, 0 and 1, or words such as yes and no; what is missing is a no."""
-    given = array_of(name, values, "yes or no for each user")
-    if given.dtype.kind == "b":
-        return np.ascontiguousarray(given)
-    words = ["" if is_missing(value) else str(value).strip().lower() for value in given.ravel().tolist()]
+    answers = array_of(name, values, "yes or no for each user")
+    if answers.dtype.kind == "b":
+        return np.ascontiguousarray(answers)
+    words = ["" if is_missing(value) else str(value).strip().lower() for value in answers.ravel().tolist()]
     strange = next((at for at, word in enumerate(words) if word not in _YES and word not in _NO), None)
     if strange is not None:
-        came = f"{shown(plain(given.ravel()[strange]))} in row {strange + 1}"
+        came = f"{shown(plain(answers.ravel()[strange]))} in row {strange + 1}"
         raise InputError(argument=name, wanted="yes or no (also true, 1, on …) for each user", got=came)
-    return np.array([word in _YES for word in words], dtype=np.bool_).reshape(given.shape)
+    return np.array([word in _YES for word in words], dtype=np.bool_).reshape(answers.shape)
 
 
 def make_network(graph: Graph, users: ArrayLike | None, columns: Mapping[str, ArrayLike | None]) -> Network:
@@ -245,8 +245,8 @@ def grown_network(
     m = fresh.size
     n = network.graph.n_nodes + m
     everyone = np.concatenate([network.graph.ids, fresh]) if m else network.graph.ids
-    known = Graph(n, network.graph.sources, network.graph.targets, everyone)
-    s, t = (known.rows(ids) for ids in edges)
+    larger_graph = Graph(n, network.graph.sources, network.graph.targets, everyone)
+    s, t = (larger_graph.rows(ids) for ids in edges)
     if s.size != t.size:
         raise ShapeError(f"sources and targets must be of one length; got {s.size} and {t.size}.")
     loops = np.flatnonzero(s == t)
@@ -277,9 +277,9 @@ def _check_fresh(network: Network, fresh: NDArray[Any]) -> None:
         raise InputError(f"ids of new users are {kind_of(id_column(fresh, 'ids'))}, unlike those of the campaign.")
     names, counts = np.unique(fresh, return_counts=True)
     repeated = names[counts > 1]
-    known = np.intersect1d(names, network.graph.ids)
-    if repeated.size or known.size:
-        first = repeated[0] if repeated.size else known[0]
+    taken_ids = np.intersect1d(names, network.graph.ids)
+    if repeated.size or taken_ids.size:
+        first = repeated[0] if repeated.size else taken_ids[0]
         why = "comes twice" if repeated.size else "is in the campaign already"
         raise InputError(f"new user {shown(first.item())} {why}. Name each new user once.")
 

@@ -47,13 +47,18 @@ _CAP = re.compile("([1-9][0-9]{0,8})/(.+)")
 _NEVER = -np.inf
 
 # A follower is addressed "again and again" who was addressed in two of the last five rounds before.
-_LOOKED_BACK, _OFTEN, _FEWEST_ROUNDS = 5, 2, 3
+_LOOKED_BACK = 5
+_OFTEN = 2
+_FEWEST_ROUNDS = 3
 _TIRED_SHARE = 0.5  # of the followers of a round, from which on it is said
 _PAUSE = 2.5  # rounds that the suggested rest is long: those two before the next one are in it
 _PLENTY = 2  # users to choose from for each place, which a suggested rest has to leave
 _DAY, _REMEMBERED = 86400.0, 180 * 86400.0
 # Closed rounds that are compared, and how few of them and of their responders say nothing.
-_COMPARED, _FEWEST_COMPARED, _FEWEST_RESPONDERS, _KEPT = 20, 5, 20, 200
+_COMPARED = 20
+_FEWEST_COMPARED = 5
+_FEWEST_RESPONDERS = 20
+_KEPT = 200
 _TIRED_RATIO = 0.75  # tired followers who respond at most so often, as a share of rested ones, need a rest
 _ONE_SIDED = 0.842  # standard errors: 80 %
 
@@ -189,8 +194,8 @@ def said(handle: Handle, view: View) -> Said:
     tag = view.ledger.people, network.revision
     if handle.said is None or handle.said[0] != tag:
         handle.said = tag, _read_said(view, network)
-    found: Said = handle.said[1]
-    return found
+    refusals: Said = handle.said[1]
+    return refusals
 
 
 def _read_said(view: View, network: Network) -> Said:
@@ -409,8 +414,8 @@ def _answers(handle: Handle, view: View, record: Round) -> tuple[I64, NDArray[np
         handle.answers = {**handle.answers, key: (edges, responders[graph.targets[edges]])}
         for old in list(handle.answers)[:-_KEPT]:
             del handle.answers[old]
-    found: tuple[I64, NDArray[np.bool_]] = handle.answers[key]
-    return found
+    answers: tuple[I64, NDArray[np.bool_]] = handle.answers[key]
+    return answers
 
 
 def _log_ratio(counts: F64) -> float:

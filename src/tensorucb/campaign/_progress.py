@@ -505,5 +505,5 @@ def _totals(rounds: Sequence[RoundProgress], status: str) -> Totals:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(sum(known)) if known else None
+    numbers = [value for value in values if value is not None]
+    return float(sum(numbers)) if numbers else None

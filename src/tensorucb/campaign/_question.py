@@ -49,15 +49,15 @@ class Reader:
     def read(self, arguments: Mapping[str, Any]) -> Question:
         """The question of these arguments of `Campaign.ask`; those left out, or None, are the campaign's defaults."""
         product = read_context(arguments.get("product"), *self.catalogues)
-        given = self._with_defaults(arguments, has_strategy=product.strategy is not None)
+        all_arguments = self._with_defaults(arguments, has_strategy=product.strategy is not None)
         read: dict[str, Any] = {"product": product}
         for name, about in ARGUMENTS.items():
             if name not in read:
-                read[name] = self._value(name, about, given.get(name), read)
+                read[name] = self._value(name, about, all_arguments.get(name), read)
         question = Question(**_consistent(read, arguments.get("k")))
         if question.request_id is None:
             return question
-        return replace(question, fingerprint=self._digests(question, given))
+        return replace(question, fingerprint=self._digests(question, all_arguments))
 
     def stored(self, question: Question, named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, I64]]:
         """Defaults as the store keeps them: JSON in the settings, and lists of users, which the network keeps."""
@@ -80,14 +80,14 @@ class Reader:
         What the caller says comes first, and a default that contradicts it is not used: a shadow round has no hold-out,
         and there is nothing to choose where the product or the shadow names the strategy.
         """
-        given = {name: value for name, value in arguments.items() if value is not None}
+        caller_arguments = {name: value for name, value in arguments.items() if value is not None}
         unused: set[str] = set()
-        if "shadow" in given:
+        if "shadow" in caller_arguments:
             unused.add("holdout")
-        if has_strategy or not isinstance(given.get("shadow", {}), Mapping):
+        if has_strategy or not isinstance(caller_arguments.get("shadow", {}), Mapping):
             unused |= {"strategies", "per_user"}
         kept = {name: value for name, value in self.settings.get("ask", {}).items() if name not in unused}
-        return {**shown_defaults(kept, self.network), **given}
+        return {**shown_defaults(kept, self.network), **caller_arguments}
 
     def _value(self, name: str, about: Argument, value: Any, read: Mapping[str, Any]) -> Any:
         """One argument, read; ``read`` are those before it."""
@@ -117,7 +117,7 @@ class Reader:
                 return _by_group(name, value, read["groups"])
         return read_plain(name, value)
 
-    def _plain(self, name: str, value: Any, given: Any) -> Any:
+    def _plain(self, name: str, value: Any, raw_value: Any) -> Any:
         """What an argument means as JSON, so that it can be stored and compared."""
         match ARGUMENTS[name].kind, value:
             case _, None:
@@ -139,15 +139,15 @@ class Reader:
             case "span", _:
                 return duration_text(value)
             case "moment", _:
-                span = _from_now(given)  # must not differ because time goes by
+                span = _from_now(raw_value)  # must not differ because time goes by
                 return value if span is None else duration_text(span)
         return value
 
-    def _digests(self, question: Question, given: Mapping[str, Any]) -> dict[str, str]:
+    def _digests(self, question: Question, arguments: Mapping[str, Any]) -> dict[str, str]:
         """A digest of each argument by what it means; arguments left out, or that mean the same, are not in it."""
         digests = {}
         for name, about in ARGUMENTS.items():
-            meaning = self._plain(name, getattr(question, name), given.get(name))
+            meaning = self._plain(name, getattr(question, name), arguments.get(name))
             if about.kind == "users" and meaning is not None:
                 meaning = sorted(set(meaning))
             if about.compared and meaning is not None and meaning != about.default:
@@ -183,10 +183,10 @@ def check_defaults(ask: Any) -> dict[str, Any]:
             near = difflib.get_close_matches(str(name), STORED, 1)
             hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(STORED)}."
             raise InputError(f"ask has no default {shown(name)}. {hint}")
-    given = {name: value for name, value in named.items() if value is not None}
-    if "deadline" in given and _from_now(given["deadline"]) is None:
-        raise refusal("the deadline in ask", "a span from now such as '3d', for all rounds", given["deadline"])
-    return given
+    defaults = {name: value for name, value in named.items() if value is not None}
+    if "deadline" in defaults and _from_now(defaults["deadline"]) is None:
+        raise refusal("the deadline in ask", "a span from now such as '3d', for all rounds", defaults["deadline"])
+    return defaults
 
 
 def shown_defaults(kept: Mapping[str, Any], network: Network) -> dict[str, Any]:

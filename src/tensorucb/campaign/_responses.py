@@ -104,9 +104,9 @@ def read_responses(
 
     fields = [f._replace(kind="text") if strings and f.name in _PEOPLE else f for f in TABLES["responses"]]
     named = check_names("columns", columns, [field.name for field in fields])
-    known = settings or {}
-    zone = known.get("timezone", "UTC")
-    table = read("responses", responses, fields, columns=named, usually=_usual_columns(known), zone=zone)
+    campaign_settings = settings or {}
+    zone = campaign_settings.get("timezone", "UTC")
+    table = read("responses", responses, fields, columns=named, usually=_usual_columns(campaign_settings), zone=zone)
     frame, came = table.frame, set(table.frame.columns)
     # Also without a row: wrong names are better noticed today than when the first response comes.
     offered = table.columns
@@ -279,10 +279,10 @@ def _pair(sources: Column, targets: Column, row: int) -> str:
     return f"{sources[row]} -> {targets[row]}"
 
 
-def check_sound(batch: Batch, found: Resolved, tolerance: Tolerance, *more: LeftOut) -> FileReport:
+def check_sound(batch: Batch, resolved: Resolved, tolerance: Tolerance, *more: LeftOut) -> FileReport:
     """The report of a delivery with all that is left out; an error if too many of its rows cannot be used."""
-    report = batch.report.without(*found.strangers, *more)
-    strange = bool(found.unknown)
+    report = batch.report.without(*resolved.strangers, *more)
+    strange = bool(resolved.unknown)
     others = any(entry.count for entry in (*batch.report.left_out, *more))
     report.check(
         tolerance,

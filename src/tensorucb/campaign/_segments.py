@@ -143,9 +143,9 @@ class UserColumns:
         for split in self.segments:
             if split.column == column:
                 return split
-        known = ", ".join(shown(each.column) for each in self.segments) or "none"
+        choices = ", ".join(shown(each.column) for each in self.segments) or "none"
         raise UnknownIdError(
-            f"is {shown(column)}; columns of the table of users that split them are {known}.", argument="segment"
+            f"is {shown(column)}; columns of the table of users that split them are {choices}.", argument="segment"
         )
 
     def grown(self, count: int, names: pl.Series | None, table: pl.DataFrame | None) -> UserColumns:

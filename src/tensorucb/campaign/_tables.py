@@ -139,11 +139,11 @@ def check_columns(columns: Any) -> dict[str, dict[str, str]]:
     """Names of columns by table and meaning, checked."""
     from tensorucb.tables import TABLES, check_names
 
-    given = {} if columns is None else check_mapping("columns", columns, "a mapping of tables")
-    _check_tables("columns", given)
+    names_by_table = {} if columns is None else check_mapping("columns", columns, "a mapping of tables")
+    _check_tables("columns", names_by_table)
     return {
         table: check_names(f"columns[{table!r}]", names, [field.name for field in TABLES[table]])
-        for table, names in given.items()
+        for table, names in names_by_table.items()
     }
 
 
@@ -173,23 +173,23 @@ def read_rows(
     from tensorucb.tables import TABLES, read
 
     key, *others = TABLES[table]
-    found = read(table, source, TABLES[table], columns=columns, usually=usually, part_of=table, others=True)
-    frame = found.frame
+    contents = read(table, source, TABLES[table], columns=columns, usually=usually, part_of=table, others=True)
+    frame = contents.frame
     first = frame[key.name].is_first_distinct()
     twice = frame.filter(~first)
     again = LeftOut.of_lines(
         f"a {key.name} that came before", twice["line"], malformed=True, example=twice[key.name].cast(str).__getitem__
     )
-    report = found.report.without(again)
+    report = contents.report.without(again)
     report.check(tolerance)
     frame = frame.filter(first)
     ids = frame[key.name].to_list()
-    described = found.others.filter(first) if found.others.width else found.others
-    meant = {field.name: frame[field.name].alias(found.names[field.name]) for field in others if field.name in frame}
+    described = contents.others.filter(first) if contents.others.width else contents.others
+    meant = {field.name: frame[field.name].alias(contents.names[field.name]) for field in others if field.name in frame}
     if table == "products" and "name" in meant:
         # What a product is called says what it is; what a person is called does not.
-        known = {column.name: column for column in (*described.get_columns(), meant["name"])}
-        described = pl.DataFrame([known[name] for name in found.columns if name in known])
+        columns_by_name = {column.name: column for column in (*described.get_columns(), meant["name"])}
+        described = pl.DataFrame([columns_by_name[name] for name in contents.columns if name in columns_by_name])
     return Rows(ids, described, report, meant)
 
 
@@ -249,17 +249,17 @@ def user_table(
     return UserTable(described if described.width else None, names, consent)
 
 
-def places_of(known: NDArray[Any], ids: Sequence[Any] | pl.Series) -> I64:
+def places_of(known_ids: NDArray[Any], ids: Sequence[Any] | pl.Series) -> I64:
     """The place of each id among those that are known, -1 for others."""
     import polars as pl
 
     column = pl.Series(ids)
-    if known.dtype.kind == "U":
-        return IdIndex(known).rows(column.cast(pl.String).fill_null("")).astype(np.int64)
+    if known_ids.dtype.kind == "U":
+        return IdIndex(known_ids).rows(column.cast(pl.String).fill_null("")).astype(np.int64)
     numbers = column.cast(pl.Int64, strict=False)
     # 07 and 7.5 are no other way to write 7.
     same = numbers.cast(column.dtype, strict=False).eq_missing(column) & numbers.is_not_null()
-    places = IdIndex(known).rows(numbers.fill_null(0).to_numpy()).astype(np.int64)
+    places = IdIndex(known_ids).rows(numbers.fill_null(0).to_numpy()).astype(np.int64)
     return np.where(same.to_numpy(), places, -1)
 
 
@@ -308,7 +308,9 @@ def order_of(what: str, column: pl.Series, ids: NDArray[Any]) -> I64:
     """For each of ``ids`` the row of a column that names it."""
     places = places_of(ids, column)
     counts = np.bincount(places[places >= 0], minlength=len(ids))
-    strange, twice, missing = np.flatnonzero(places < 0), np.flatnonzero(counts > 1), np.flatnonzero(counts == 0)
+    strange = np.flatnonzero(places < 0)
+    twice = np.flatnonzero(counts > 1)
+    missing = np.flatnonzero(counts == 0)
     wrong = []
     if strange.size:
         row = int(strange[0])
@@ -327,11 +329,11 @@ def order_of(what: str, column: pl.Series, ids: NDArray[Any]) -> I64:
 
 def check_kinds(kinds: Any) -> dict[str, Mapping[str, str]]:
     """Kinds of columns by table, checked as far as the tables are not needed for it."""
-    found = {} if kinds is None else check_mapping("kinds", kinds, "a mapping of tables to kinds of columns")
-    for table, named in found.items():
+    kinds_by_table = {} if kinds is None else check_mapping("kinds", kinds, "a mapping of tables to kinds of columns")
+    for table, named in kinds_by_table.items():
         if table not in ("products", "users"):
             raise InputError(
                 f"names the table {shown(table)}; only products and users have columns with kinds.", argument="kinds"
             )
         check_mapping(f"kinds[{table!r}]", named, "a mapping of columns to kinds")
-    return found
+    return kinds_by_table

@@ -309,9 +309,9 @@ class Tally:
             users = int(np.count_nonzero(contacted == code))
             expected = float(sums[_SUMS.index("expected")])
             enough = users >= _FEW_USERS and max(group.responders, expected) >= FEW
-            known = None if group.believed is None else expected
+            forecast = None if group.believed is None else expected
             segments.append(
-                SegmentProgress(**vars(group), users=users, expected=known, lift=lifts.get(code), enough=enough)
+                SegmentProgress(**vars(group), users=users, expected=forecast, lift=lifts.get(code), enough=enough)
             )
         return tuple(segments)
 

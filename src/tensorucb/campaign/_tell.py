@@ -113,11 +113,11 @@ class TellLogReport(TellReport):
 
 @dataclass
 class _Sorting:
-    """Rows of one batch, sorted into new, duplicate and contradictory; ``known`` is what their event ids stand for."""
+    """Rows of one batch, sorted into new, duplicate and contradictory; ``events`` is what their event ids stand for."""
 
     network: Network
     record: Round
-    known: dict[str, EventContent]
+    events: dict[str, EventContent]
     lines: I64
     repeated: list[int] = field(default_factory=list)
     clashes: int = 0
@@ -189,16 +189,16 @@ def _tell(
     return total
 
 
-def _store(view: View, record: Round, batch: Batch, found: Resolved, now: float) -> TellReport:
+def _store(view: View, record: Round, batch: Batch, resolved: Resolved, now: float) -> TellReport:
     """Sort the rows, append those that are new to the round, and log it."""
     session = view.session
     told = view.told(record.number)
-    found = found.since(record.opened)
-    wanted = {e for e in (*found.edges.event_ids, *found.nodes.event_ids) if e is not None}
-    known = session.known_event_ids(view.number, sorted(wanted)) if wanted else {}
-    sorting = _Sorting(view.network, record, known, batch.lines)
-    new = found.take(_new_edges(sorting, found, told), _new_nodes(sorting, found, told))
-    new, filled = _amounts(sorting, found, told, new)
+    resolved = resolved.since(record.opened)
+    wanted = {e for e in (*resolved.edges.event_ids, *resolved.nodes.event_ids) if e is not None}
+    events = session.known_event_ids(view.number, sorted(wanted)) if wanted else {}
+    sorting = _Sorting(view.network, record, events, batch.lines)
+    new = resolved.take(_new_edges(sorting, resolved, told), _new_nodes(sorting, resolved, told))
+    new, filled = _amounts(sorting, resolved, told, new)
     accepted = new.numbers.size + new.users.size + len(filled)
     priced = len(filled) + int(np.isfinite(new.edges.amounts).sum() + np.isfinite(new.nodes.amounts).sum())
     late, seq = accepted if record.status == "closed" else 0, 0
@@ -241,7 +241,7 @@ def _by_event_id(sorting: _Sorting, batch: Part, kind: str, *columns: Iterable[A
             continue
         user, target, outcome = values
         content = (sorting.record.number, kind, user, target, outcome, None if math.isnan(time) else time)
-        before = sorting.known.setdefault(event_id, content)
+        before = sorting.events.setdefault(event_id, content)
         if before is content:
             continue
         fresh[i] = False
@@ -249,7 +249,7 @@ def _by_event_id(sorting: _Sorting, batch: Part, kind: str, *columns: Iterable[A
             sorting.repeated.append(int(batch.rows[i]))
             continue
         users = sorted({int(value) for ends in (before[2:4], content[2:4]) for value in ends if value is not None})
-        kept, told = (_described(network, found) for found in (before, content))
+        kept, told = (_described(network, event) for event in (before, content))
         sorting.clash(int(batch.rows[i]), (_name(network, user), _name(network, target)), kept, told, users, event_id)
     return fresh
 
@@ -266,17 +266,17 @@ def _described(network: Network, content: EventContent) -> Mapping[str, Any]:
     return {"round": number, **ends, "outcome": outcome, "time": time}
 
 
-def _new_edges(sorting: _Sorting, found: Resolved, told: Told) -> I64:
+def _new_edges(sorting: _Sorting, resolved: Resolved, told: Told) -> I64:
     """Places of the edge responses that are neither duplicates nor contradictions."""
-    ids, batch = sorting.network.graph.ids, found.edges
-    s, t = found.sources, found.targets
+    ids, batch = sorting.network.graph.ids, resolved.edges
+    s, t = resolved.sources, resolved.targets
     at = np.arange(s.size)
     if any(event_id is not None for event_id in batch.event_ids):
         columns = (s.tolist(), t.tolist(), batch.outcomes.tolist())
         at = np.flatnonzero(_by_event_id(sorting, batch, "edge", *columns))
     if at.size == 0:
         return at
-    edges, outcomes = found.numbers[at], batch.outcomes[at]
+    edges, outcomes = resolved.numbers[at], batch.outcomes[at]
     _, index, inverse = np.unique(edges, return_index=True, return_inverse=True)
     before = told.standing[edges]
     # For each row the outcome that stands for its edge, and whether the row is the one that sets it.
@@ -293,9 +293,9 @@ def _new_edges(sorting: _Sorting, found: Resolved, told: Told) -> I64:
     return at[first]
 
 
-def _new_nodes(sorting: _Sorting, found: Resolved, told: Told) -> I64:
+def _new_nodes(sorting: _Sorting, resolved: Resolved, told: Told) -> I64:
     """Places of the node events that are new; the same user at the same moment is the same event."""
-    batch, users = found.nodes, found.users
+    batch, users = resolved.nodes, resolved.users
     at = np.arange(users.size)
     if any(event_id is not None for event_id in batch.event_ids):
         nothing = [None] * at.size
@@ -311,20 +311,20 @@ def _new_nodes(sorting: _Sorting, found: Resolved, told: Told) -> I64:
     return np.array(new, dtype=np.int64)
 
 
-def _amounts(sorting: _Sorting, found: Resolved, told: Told, new: Resolved) -> tuple[Resolved, dict[_Key, float]]:
+def _amounts(sorting: _Sorting, resolved: Resolved, told: Told, new: Resolved) -> tuple[Resolved, dict[_Key, float]]:
     """The new rows with their amounts, and the amounts of older responses that had none.
 
     The first amount of a response stands, whichever row brought it; another one is a contradiction.
     """
     filled: dict[_Key, float] = {}
-    if not (np.isfinite(found.edges.amounts).any() or np.isfinite(found.nodes.amounts).any()):
+    if not (np.isfinite(resolved.edges.amounts).any() or np.isfinite(resolved.nodes.amounts).any()):
         return new, filled
     by_edge: dict[_Key, float] = dict(zip(told.edges.tolist(), told.edge_amounts.tolist(), strict=True))
-    ends = list(zip(found.sources.tolist(), found.targets.tolist(), strict=True))
-    edges = _settled(sorting, found.edges, found.numbers.tolist(), ends, by_edge, filled)
-    moments = list(zip(found.users.tolist(), found.nodes.times.tolist(), strict=True))
-    people = [(user, None) for user in found.users.tolist()]
-    nodes = _settled(sorting, found.nodes, moments, people, dict(told.actions), filled)
+    ends = list(zip(resolved.sources.tolist(), resolved.targets.tolist(), strict=True))
+    edges = _settled(sorting, resolved.edges, resolved.numbers.tolist(), ends, by_edge, filled)
+    moments = list(zip(resolved.users.tolist(), resolved.nodes.times.tolist(), strict=True))
+    people = [(user, None) for user in resolved.users.tolist()]
+    nodes = _settled(sorting, resolved.nodes, moments, people, dict(told.actions), filled)
     of_edges = np.array([edges[number] for number in new.numbers.tolist()])
     of_nodes = np.array([nodes[key] for key in zip(new.users.tolist(), new.nodes.times.tolist(), strict=True)])
     with_amounts = replace(new.edges, amounts=of_edges), replace(new.nodes, amounts=of_nodes)

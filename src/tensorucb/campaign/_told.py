@@ -112,15 +112,15 @@ def responded(network: Network, record: Round, told: Told) -> NDArray[np.bool_]:
     outcome of 1.
     """
     graph, contacted = network.graph, record.contacted
-    found = np.zeros(graph.n_nodes, dtype=np.bool_)
-    found[graph.targets[told.edges[told.outcomes > 0.0]]] = True
+    responders = np.zeros(graph.n_nodes, dtype=np.bool_)
+    responders[graph.targets[told.edges[told.outcomes > 0.0]]] = True
     if told.users.size:
         follows = np.zeros(graph.n_nodes, dtype=np.bool_)
         follows[graph.targets[network.edges_in_round(contacted, record.number)]] = True
         rows = told.users[record.in_window(told.times)]
-        found[rows[follows[rows]]] = True
-    found[contacted] = False
-    return found
+        responders[rows[follows[rows]]] = True
+    responders[contacted] = False
+    return responders
 
 
 def amounts_of(network: Network, record: Round, told: Told) -> F64:
@@ -129,10 +129,10 @@ def amounts_of(network: Network, record: Round, told: Told) -> F64:
     Purchases within the window are added up. Several edges tell of the same response, so the largest of them counts.
     """
     graph = network.graph
-    known = np.isfinite(told.amounts) & record.in_window(told.times)
-    bought = np.bincount(told.users[known], weights=told.amounts[known], minlength=graph.n_nodes)
+    purchases = np.isfinite(told.amounts) & record.in_window(told.times)
+    bought = np.bincount(told.users[purchases], weights=told.amounts[purchases], minlength=graph.n_nodes)
     amounts = np.full(graph.n_nodes, np.nan)
-    amounts[told.users[known]] = bought[told.users[known]]
+    amounts[told.users[purchases]] = bought[told.users[purchases]]
     by_edge = np.isfinite(told.edge_amounts) & (told.outcomes > 0.0)
     np.fmax.at(amounts, graph.targets[told.edges[by_edge]], told.edge_amounts[by_edge])
     return amounts
@@ -208,5 +208,5 @@ def _last(graph: Graph, edges: I64, hit: I64, first: F64, users: I64, times: F64
             moment[i] = acted_times[starts[i] + before - 1]
     ranked = np.lexsort((np.arange(hit.size), -moment, targets))
     lead = np.diff(targets[ranked], prepend=-1) != 0
-    found: I64 = hit[ranked[lead]]
-    return found
+    positions: I64 = hit[ranked[lead]]
+    return positions

@@ -81,8 +81,8 @@ class _Amounts:
     def of(cls, network: Network, record: Round, told: Told) -> _Amounts:
         amounts = amounts_of(network, record, told)
         base = base_values(network, record.value)
-        known = np.isfinite(amounts) if base is None else np.isfinite(amounts) & (base > 0.0)
-        users = np.flatnonzero(known)
+        usable = np.isfinite(amounts) if base is None else np.isfinite(amounts) & (base > 0.0)
+        users = np.flatnonzero(usable)
         return cls(record.product, users, amounts[users] if base is None else amounts[users] / base[users])
 
 
@@ -123,7 +123,9 @@ def _fit(rounds: Sequence[_Amounts], network: Network) -> AmountModel | None:
     ratios = np.concatenate([each.ratios for each in rounds] or [np.empty(0)])
     # Sums of floating-point numbers depend on their order, so it is always the same.
     order = np.lexsort((ratios, users, products))
-    products, users, ratios = products[order].astype(np.int64), users[order], ratios[order]
+    products = products[order].astype(np.int64)
+    users = users[order]
+    ratios = ratios[order]
     paid = ratios > 0.0
     if not paid.any():
         return None

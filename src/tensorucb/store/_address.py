@@ -27,8 +27,8 @@ _NAMES = _OPEN | {"application_name", "connect_timeout", "options", "passfile", 
 
 def scheme_of(url: str) -> str | None:
     """The kind of store that a URL names, in small letters; None if it has none."""
-    found = re.match(rf"({_WORD})://", url)
-    return found[1].lower() if found else None
+    match = re.match(rf"({_WORD})://", url)
+    return match[1].lower() if match else None
 
 
 def is_server(url: str) -> bool:
@@ -49,11 +49,11 @@ def masked(url: object) -> str:
         return f"{scheme}://{shown}"
     if scheme == "memory":
         return text if re.fullmatch(r"memory://\w*", text) else f"memory://{_HIDDEN}"
-    found = _SERVER.fullmatch(text)
-    if found is None:
+    match = _SERVER.fullmatch(text)
+    if match is None:
         return f"{scheme}://{_HIDDEN}"
-    user = f"{found['user']}@" if found["user"] else ""
-    return f"{scheme}://{user}{found['host']}{found['port'] or ''}{found['path'] or ''}"
+    user = f"{match['user']}@" if match["user"] else ""
+    return f"{scheme}://{user}{match['host']}{match['port'] or ''}{match['path'] or ''}"
 
 
 def shown_path(path: Path) -> str:
@@ -75,11 +75,11 @@ def said(message: object, url: str) -> str:
 
 def _secrets(url: str) -> set[str]:
     """A URL's password and options as written and as decoded, and their words: a driver may quote a piece of them."""
-    found = _SERVER.fullmatch(url)
-    if found is None:
+    match = _SERVER.fullmatch(url)
+    if match is None:
         return {""}
-    texts = [(found["password"] or "")[1:]]
-    for name, _, value in (part.partition("=") for part in (found["query"] or "")[1:].split("&")):
+    texts = [(match["password"] or "")[1:]]
+    for name, _, value in (part.partition("=") for part in (match["query"] or "")[1:].split("&")):
         texts += [] if name.lower() in _OPEN else [value]
         texts += [] if name.lower() in _NAMES else [name]
     texts = [text for text in (*texts, *map(unquote, texts)) if text]

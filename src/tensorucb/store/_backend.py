@@ -29,7 +29,10 @@ class Backend(Protocol):
     read_only: bool
 
     def __init__(self, url: str, timeout: float, read_only: bool) -> None:
-        self.url, self.shown, self.timeout, self.read_only = url, masked(url), timeout, read_only
+        self.url = url
+        self.shown = masked(url)
+        self.timeout = timeout
+        self.read_only = read_only
 
     def engine(self) -> sa.Engine:
         """A new pool of connections; nothing is connected yet."""

@@ -154,8 +154,8 @@ def check_columns(rows: Responses) -> None:
     if len(lengths) > 1:
         raise ShapeError(f"the columns of one batch must have one length; got {sorted(lengths)}.")
     check_texts(rows.event_ids, "an event id")
-    given = [text for text in rows.event_ids if text is not None]
-    if len(set(given)) != len(given):
+    event_ids = [text for text in rows.event_ids if text is not None]
+    if len(set(event_ids)) != len(event_ids):
         raise InputError("an event id appears twice in one batch; each may be stored once.")
 
 

@@ -165,11 +165,11 @@ class CheckedRows:
         if table.info["group"]:
             values |= {"first": first, "last": last}
         rows = self._rows(statement, values)
-        found = _checksums(table, rows)
+        checksums = _checksums(table, rows)
         values = {"c": campaign, "part": table.name, "first": first, "last": last}
         written = {number: (count, total) for number, count, total in self._rows(_CHECKSUMS, values)}
-        for number in found if where is not None else found.keys() | written.keys():
-            if found.get(number, (0, 0)) != written.get(number, (0, 0)):
+        for number in checksums if where is not None else checksums.keys() | written.keys():
+            if checksums.get(number, (0, 0)) != written.get(number, (0, 0)):
                 raise self._damaged(_WORDS[table].format(campaign=campaign, number=number))
         return rows
 

@@ -39,10 +39,15 @@ from tensorucb.store._rows import CheckedRows, Row
 
 _KINDS: dict[str, type[Responses]] = {"edge": EdgeResponses, "node": NodeEvents}
 _STORE = 0  # in place of a campaign's number: what belongs to the whole store
-_IDS, _SECRET, _TOKENS, _LOGINS = "user-ids", "secret", "tokens", "ended-logins"
+_IDS = "user-ids"
+_SECRET = "secret"
+_TOKENS = "tokens"
+_LOGINS = "ended-logins"
 PIECE_BYTES = 1 << 26  # of a large blob: databases refuse values of a gigabyte
 
-_event, _round, _said = tables.event.c, tables.round_.c, tables.preference.c
+_event = tables.event.c
+_round = tables.round_.c
+_said = tables.preference.c
 _LAST_EVENT = sa.select(sa.func.max(_event.seq)).where(_event.campaign == sa.bindparam("c"))
 _COUNTS = sa.select(_round.campaign, _round.status, sa.func.count()).group_by(_round.status, _round.campaign)
 _PIECES = (

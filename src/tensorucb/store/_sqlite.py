@@ -82,7 +82,7 @@ class SQLiteBackend(Backend):
                 "lost. Put the file back, or end this process and start it again with the file that is there."
             )
         beside = [_file_id(self._log), _file_id(self._index)]
-        if any(known != beside for known in list(self._beside_open.values())):
+        if any(files != beside for files in list(self._beside_open.values())):
             raise StoreError(
                 f"a file beside {self.shown} (-wal or -shm) was deleted or replaced while it was in use; "
                 "what is written now would be lost. End all processes that use the store, and start them again."
@@ -210,10 +210,10 @@ class SQLiteBackend(Backend):
 
 def _file_id(path: str | Path) -> FileId:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _name(error: object) -> str:
