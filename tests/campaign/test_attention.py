@@ -48,17 +48,17 @@ def test_a_round_past_its_deadline_that_is_still_open():
 
 def test_two_forecasts_that_did_not_hold_and_one_that_did_after_them():
     campaign = small_campaign(clock=Clock(1000.0))
-    for number in range(1, 9):
+    for number in range(1, 15):
         ask = campaign.ask("tea", 3)
-        # Many rounds without a response, then two to which everybody responds.
-        campaign.tell(ask.id, everybody(ask, campaign) if number > 6 else [])
+        # So many rounds without a response that one miss hardly widens the interval, then two to which all respond.
+        campaign.tell(ask.id, everybody(ask, campaign) if number > 12 else [])
         campaign.close(ask.id)
         campaign.clock.now += 10.0
     entries = campaign.progress().rounds
     assert [entry.within for entry in entries[-2:]] == [False, False]
-    assert ("missed", 8) in needs(campaign)
+    assert ("missed", 14) in needs(campaign)
     (text,) = [notice.text for notice in campaign.attention() if notice.need == "missed"]
-    assert f"round 7 brought {entries[-2].responders}" in text
+    assert f"round 13 brought {entries[-2].responders}" in text
 
 
 def test_forecasts_that_have_become_worse():
