@@ -108,7 +108,7 @@ export const ROUND_NUMBERS = [3, 5, 8, 9];
 export const roundColumns = ({ revenue }) => (revenue ? [...ROUND_COLUMNS, "Revenue (90\u00a0% expected)"] : ROUND_COLUMNS);
 
 export const roundRow = (name, one, { revenue }) => [
-  link(`Round\u00a0${one.number}`, "c", name, "rounds", one.number),
+  h("span", { class: "whole" }, link(`Round ${one.number}`, "c", name, "rounds", one.number)),
   h("span", { class: "date" }, day(one.opened)),
   h("span", { class: `state ${one.status}` }, one.kind === "ask" ? one.status : `${one.status} (${one.kind})`),
   num(one.responders), reachText(one.expected), num(one.contacted), product(one.product),
