@@ -101,7 +101,7 @@ _ROWS = st.lists(
 
 
 @given(_ROWS, st.randoms(use_true_random=False))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_neither_the_order_nor_the_parts_of_a_delivery_change_what_stands(rows, random):
     # Rows of one event agree, and some leave the amount out.
     whole = [

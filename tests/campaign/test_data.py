@@ -286,7 +286,7 @@ def test_a_damaged_blob_is_one_clear_error(shop_data):
         (data,) = connection.exec_driver_sql("SELECT data FROM tensorucb_blob WHERE name = 'product_features'").one()
         damaged = data[:-1] + bytes([data[-1] ^ 1])
         connection.exec_driver_sql("UPDATE tensorucb_blob SET data = ? WHERE name = 'product_features'", (damaged,))
-    with pytest.raises(FileFormatError, match="damaged"):
+    with pytest.raises(FileFormatError, match="damaged: blob 'product_features' cannot be read as written"):
         campaign.add_products(["new"], pl.DataFrame({"name": ["tea"]}))
 
 
