@@ -103,7 +103,8 @@ def _replayed(
         started = time.process_time()
         campaign.replay_hash()
         ours = time.process_time() - started
-        users = campaign._handle.network.users if campaign._handle.network is not None else None
+        with campaign._handle.read() as view:
+            users = view.network.users
     policy.bind(graph, users, np.random.default_rng([0, 0]))
     started = time.process_time()
     for product, frame in told:

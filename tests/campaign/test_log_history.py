@@ -40,10 +40,10 @@ def trials(campaign, log, product, window):
 
 
 def told(campaign, number):
-    network = campaign._handle.network
+    ids = campaign.graph.ids
     with campaign.store.read() as session:
         rows = session.edge_responses(1, number)
-    ends = zip(network.ids(rows.sources), network.ids(rows.targets), strict=True) if rows.sources.size else ()
+    ends = zip(ids[rows.sources].tolist(), ids[rows.targets].tolist(), strict=True)
     return dict(zip(ends, rows.outcomes.tolist(), strict=True))
 
 

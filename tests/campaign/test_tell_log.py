@@ -29,9 +29,8 @@ def running(**more):
 def stored(campaign, number):
     with campaign.store.read() as session:
         events = session.node_events(1, number)
-    names = campaign._handle.network.ids(np.unique(events.users))
-    rows = dict(zip(np.unique(events.users).tolist(), names, strict=True))
-    return {(rows[user], time) for user, time in zip(events.users.tolist(), events.times.tolist(), strict=True)}
+    users = campaign.graph.ids[events.users].tolist()
+    return set(zip(users, events.times.tolist(), strict=True))
 
 
 def counting(campaign, ask):

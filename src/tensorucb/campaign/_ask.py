@@ -92,7 +92,7 @@ def prepare(handle: Handle, view: View, request: Question, now: float) -> Prepar
 
 def _noted(handle: Handle, network: Network, record: Round, evidence: Evidence) -> Round:
     """The round that was opened; who asks why is answered from memory, as long as it is the last one."""
-    handle.evidence = record.id, network.revision, evidence
+    handle.memory.keep("evidence", (record.id, network.revision), evidence)
     counts = record.contacted.size, record.held_out.size
     _log.info("campaign %r: round %d opened, %d contacted, %d held out", handle.record.name, record.number, *counts)
     return record

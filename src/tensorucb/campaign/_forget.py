@@ -82,7 +82,8 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
         before = handle.model_hash()
         name = _name_of(handle, user)
         removed = _erase(handle, user)
-        handle.network, handle.model = None, handle.fresh_model()
+        handle.memory.clear()
+        handle.model = handle.fresh_model()
         try:
             handle.purge()
         except StoreError as error:

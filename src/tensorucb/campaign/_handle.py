@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from numpy.typing import NDArray
-
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._ledger import LEARNED, RELEARNED, Ledger, Pair
 from tensorucb.campaign._model import (
@@ -40,7 +38,6 @@ from tensorucb.store._protocol import CampaignRecord, Status
 from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
-    from tensorucb.campaign._progress import CampaignProgress, Selection
     from tensorucb.store import SQLStore as Store
     from tensorucb.store._session import Session
 
@@ -67,6 +64,41 @@ def find_campaign(session: Session, store: Store, name: str) -> CampaignRecord:
     return record
 
 
+class Memory:
+    """What a process has read or counted of a campaign lately, so that the next call need not.
+
+    A value has a kind, perhaps a key, and the state of the campaign that it was made of: for another state it is made
+    again. Of each kind the last ``most`` keys stay. Values never change, they are only replaced, so that threads share
+    them without waiting.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, dict[Any, tuple[Any, Any]]] = {}
+
+    def keep(self, kind: str, state: Any, value: Any, key: Any = None, most: int = 1) -> None:
+        """Remember a value, as the newest of its kind."""
+        others = [(other, held) for other, held in self._kinds.get(kind, {}).items() if other != key]
+        self._kinds[kind] = dict([*others, (key, (state, value))][-most:])
+
+    def get(self, kind: str, state: Any, key: Any = None) -> Any:
+        """The value for this state; None if it is not known."""
+        held = self._kinds.get(kind, {}).get(key)
+        return held[1] if held is not None and held[0] == state else None
+
+    def cached(self, kind: str, state: Any, make: Callable[[], T], key: Any = None, most: int = 1) -> T:
+        """The value for this state, made only if it is not known."""
+        held = self._kinds.get(kind, {}).get(key)
+        if held is None or held[0] != state:
+            held = state, make()
+            self.keep(kind, *held, key, most)
+        value: T = held[1]
+        return value
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._kinds = {}
+
+
 class View:
     """A campaign as one session of its store shows it, from the beginning of the session to its end.
 
@@ -79,6 +111,7 @@ class View:
         self._handle = handle
         self.session = session
         self.number = handle.record.campaign
+        self.memory = handle.memory
         self.ledger = ledger
         self.expired: list[str] = []
         self.told_here: dict[int, tuple[int, Told]] = {}
@@ -88,25 +121,21 @@ class View:
     @cached_property
     def network(self) -> Network:
         """The network and all that is known of its users; read only if it has changed."""
-        network, revision = self._handle.network, self.ledger.revision
-        if network is None or network.revision != revision:
-            data = self.session.blob(self.number, f"world-{revision:08d}")
-            if data is None:
-                raise FileFormatError(
-                    f"campaign {self._handle.record.name!r} has lost its network. "
-                    f"Use a backup of {self._handle.store.masked_url}."
-                )
-            network = self._handle.network = network_from_blob(data, self.session.users(self.number))
-        return network
+        return self.memory.cached("network", self.ledger.revision, self._read_network)
+
+    def _read_network(self) -> Network:
+        data = self.session.blob(self.number, f"world-{self.ledger.revision:08d}")
+        if data is None:
+            raise FileFormatError(
+                f"campaign {self._handle.record.name!r} has lost its network. "
+                f"Use a backup of {self._handle.store.masked_url}."
+            )
+        return network_from_blob(data, self.session.users(self.number))
 
     @property
     def user_columns(self) -> UserColumns | None:
         """Names of users and the columns that split them; None if the campaign keeps none; read only if changed."""
-        revision, columns = self._handle.user_columns
-        if revision != self.ledger.revision:
-            columns = user_columns(self.session, self.number)
-            self._handle.user_columns = self.ledger.revision, columns
-        return columns
+        return self.memory.cached("columns", self.ledger.revision, lambda: user_columns(self.session, self.number))
 
     def name(self, row: int) -> str | None:
         """What a user is called; None if that is not known."""
@@ -114,12 +143,11 @@ class View:
 
     def catalogue(self, kind: str) -> Catalogue:
         """The catalogue of a kind, ``product`` or ``strategy``; read only if it has changed."""
-        held = self._handle.catalogues
-        seen, catalogue = held.get(kind, (-1, Catalogue(kind)))
-        if seen != self.ledger.catalogue:
-            catalogue = Catalogue.from_blob(kind, self.session.blob(self.number, PLURAL[kind]))
-            held[kind] = self.ledger.catalogue, catalogue
-        return catalogue
+
+        def read() -> Catalogue:
+            return Catalogue.from_blob(kind, self.session.blob(self.number, PLURAL[kind]))
+
+        return self.memory.cached("catalogue", self.ledger.catalogue, read, key=kind, most=2)
 
     def catalogues(self) -> tuple[Catalogue, Catalogue]:
         """The catalogues of products and of strategies."""
@@ -139,9 +167,7 @@ class View:
 
     def evidence(self, record: Round) -> Any:
         """Why users were chosen in a round, if this process has opened it last; else it is to be read."""
-        last = self._handle.evidence
-        held = last is not None and last[:2] == (record.id, self.network.revision)
-        return last[2] if held else None
+        return self.memory.get("evidence", (record.id, self.network.revision))
 
     def rounds(self) -> list[Round]:
         """All rounds by number."""
@@ -157,8 +183,8 @@ class View:
             return Told.of(edges, self.session.node_events(self.number, number, revision), self.network)
         if number in self.told_here:
             return self.told_here[number][1]
-        tag, told = self._handle.last_told.get(number, (None, None))
-        if told is not None and tag == self.ledger.told_tag(number):
+        told: Told | None = self.memory.get("told", self.ledger.told_tag(number), key=number)
+        if told is not None:
             return told
         if number not in self._ahead:
             # Whoever goes through rounds in their order reads more and more of them at once.
@@ -243,12 +269,11 @@ class Handle:
     """What a process holds of one campaign between calls. Everything in it can be read or learned again from the log.
 
     All work on a campaign goes through a `View`, which `read` and `change` give for the length of one session. Threads
-    share all of it. ``ledger``, ``network``, ``catalogues``, ``last_told`` and ``counted`` are what was read last: each
-    is one reference to something that never changes, and a `View` knows whether it is up to date, so that nobody has to
-    wait. Who counts rounds for a report holds ``counting``, within a session, so that several who ask at once count
-    once. Only ``model`` changes as it learns: whoever learns or chooses with it holds ``lock``. A thread that holds it
-    may begin a write transaction, never the other way round. A long past is learned again in a model apart, which then
-    takes the place of ``model``.
+    share all of it. ``ledger`` and what is in ``memory`` were read last: each is one reference to something that never
+    changes, and a `View` knows whether it is up to date, so that nobody has to wait. Who counts rounds for a report
+    holds ``counting``, within a session, so that several who ask at once count once. Only ``model`` changes as it
+    learns: whoever learns or chooses with it holds ``lock``. A thread that holds it may begin a write transaction,
+    never the other way round. A long past is learned again in a model apart, which then takes the place of ``model``.
     """
 
     def __init__(
@@ -269,21 +294,12 @@ class Handle:
         self._turn = threading.Lock()
         self._jobs: deque[_Job] = deque()  # of those who wait for the turn
         self.ledger = Ledger(self.record.campaign)
-        self.network: Network | None = None
-        self.catalogues: dict[str, tuple[int, Catalogue]] = {}
-        self.user_columns: tuple[int, UserColumns | None] = (-1, None)  # of which revision of the network
-        self.last_told: dict[int, tuple[tuple[int, int], Told]] = {}
-        self.said: Any = None  # what users said about contacts, as `_people` read it last
-        self.answers: dict[tuple[int, int, int], Any] = {}  # who responded to closed rounds, as `_people` compares them
-        self.neighbours: dict[int, tuple[str, NDArray[Any]]] = {}  # ids of the users of campaigns of the same group
+        self.memory = Memory()
         self.track = TrackRecord()
         self.amounts = AmountRecord()
         self.counting = threading.RLock()
         self.counted: Any = None  # what `progress` has counted of rounds that have ended
         self.tallied = 0  # of how many rounds the store has the counts
-        self.evidence: Any = None  # of the round opened last: its id, the network's revision, and why
-        self.summary: tuple[Ledger | None, dict[str, Any]] = None, {}  # what `status` has counted of a ledger
-        self.reported: tuple[int, dict[Selection, CampaignProgress]] = (-1, {})  # up to which event, and reports
         self.model = self.fresh_model()
         self._here = threading.local()
         # If somebody reads the store, status() says what is left to do, and the next one who opens it tries again.
@@ -327,8 +343,7 @@ class Handle:
         for number, (seq, told) in view.told_here.items():
             # On the next call the log says whether anybody else has told the round something since.
             loads, last = view.ledger.told_tag(number)
-            others = [(at, held) for at, held in self.last_told.items() if at != number]
-            self.last_told = dict([*others[1 - _REMEMBERED :], (number, ((loads, seq or last), told))])
+            self.memory.keep("told", (loads, seq or last), told, number, _REMEMBERED)
         if view.expired:
             _log.info("campaign %r: %d rounds closed by their deadline", self.record.name, len(view.expired))
 
@@ -536,7 +551,7 @@ class Handle:
         """The same, learned again from the log without snapshots, by a policy of its own."""
         model = self.fresh_model(apart=True)
         with self.lock, self.read() as view:
-            self.last_told = {}  # nothing that this process remembers takes part
+            self.memory.clear()  # nothing that this process remembers takes part
             model.follow(view, wanted(view, "ask"), snapshots=False)
         return model.state_hash()
 

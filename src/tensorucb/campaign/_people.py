@@ -191,11 +191,7 @@ def drop_yes(view: View, user: int | str) -> None:
 def said(handle: Handle, view: View) -> Said:
     """What the users of a campaign said, here and everywhere; counted again only if somebody said something new."""
     network = view.network
-    tag = view.ledger.people, network.revision
-    if handle.said is None or handle.said[0] != tag:
-        handle.said = tag, _read_said(view, network)
-    refusals: Said = handle.said[1]
-    return refusals
+    return view.memory.cached("said", (view.ledger.people, network.revision), lambda: _read_said(view, network))
 
 
 def _read_said(view: View, network: Network) -> Said:
@@ -319,9 +315,8 @@ def _contacts(handle: Handle, view: View, members: Sequence[CampaignRecord], sin
 def _rows_here(handle: Handle, view: View, campaign: int, rows: I64) -> I64:
     """The rows in this campaign of users of another one; those whom it does not have are left out."""
     state = view.session.blobs(campaign, "world-")[-1]
-    if handle.neighbours.get(campaign, ("",))[0] != state:
-        handle.neighbours[campaign] = state, np.array(view.session.users(campaign))
-    here = places_of(view.network.graph.ids, handle.neighbours[campaign][1][rows].tolist())
+    users = view.memory.cached("users", state, lambda: np.array(view.session.users(campaign)), campaign, _KEPT)
+    here = places_of(view.network.graph.ids, users[rows].tolist())
     return here[here >= 0]
 
 
@@ -406,16 +401,14 @@ def weariness(handle: Handle, view: View, now: float) -> Weariness | None:
 def _answers(handle: Handle, view: View, record: Round) -> tuple[I64, NDArray[np.bool_]]:
     """The edges of a closed round to users who were not contacted, and whether each of these users responded."""
     graph = view.network.graph
-    key = record.number, record.revision, view.network.revision
-    if key not in handle.answers:
+
+    def read() -> tuple[I64, NDArray[np.bool_]]:
         edges = graph.out_edges(np.sort(record.contacted))
         edges = edges[~np.isin(graph.targets[edges], record.contacted)]
         responders = responded(view.network, record, view.told(record.number))
-        handle.answers = {**handle.answers, key: (edges, responders[graph.targets[edges]])}
-        for old in list(handle.answers)[:-_KEPT]:
-            del handle.answers[old]
-    answers: tuple[I64, NDArray[np.bool_]] = handle.answers[key]
-    return answers
+        return edges, responders[graph.targets[edges]]
+
+    return view.memory.cached("answers", (record.revision, view.network.revision), read, record.number, _KEPT)
 
 
 def _log_ratio(counts: F64) -> float:

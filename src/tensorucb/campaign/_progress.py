@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -297,10 +298,7 @@ def status(handle: Handle) -> CampaignStatus:
     """Numbers of users, products and rounds, and what is still to do."""
     with handle.read() as view:
         # A ledger never changes, so neither does what is counted of it.
-        ledger, counts = handle.summary
-        if ledger is not view.ledger:
-            counts = _summary(handle, view)
-            handle.summary = view.ledger, counts
+        counts = view.memory.cached("status", view.ledger, lambda: _summary(handle, view))
         return CampaignStatus(**counts, erasing=len(view.session.blobs(view.number, ERASING)), webhook=webhook_of(view))
 
 
@@ -381,13 +379,8 @@ def progress(handle: Handle, selection: Selection = EVERYTHING) -> CampaignProgr
     Who asks while another thread counts waits for it: the same is most often asked by several requests at once.
     """
     with handle.read() as view, handle.counting:
-        seq, reports = handle.reported
-        if seq != view.ledger.seq or (selection not in reports and len(reports) >= _KEPT_REPORTS):
-            reports = {}
-        if selection not in reports:
-            reports = {**reports, selection: _counted(handle, view, selection)}
-            handle.reported = view.ledger.seq, reports
-        return reports[selection]
+        count = partial(_counted, handle, view, selection)
+        return view.memory.cached("progress", view.ledger.seq, count, selection, _KEPT_REPORTS)
 
 
 def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgress:
