@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from tensorucb.campaign._tally import keep_tally
 from tensorucb.campaign._tell import TellLogReport, TellReport, tell, tell_log
 from tensorucb.campaign._webhook import deliver, remove_webhook, set_webhook
 from tensorucb.checks import check_choice, check_count, check_flag, check_id
+from tensorucb.errors import EarlyCloseError, StateError, argument
 from tensorucb.graph import Graph
 from tensorucb.moments import Duration, check_moment
 from tensorucb.policies import Policy
@@ -38,6 +40,8 @@ from tensorucb.reports import Tolerance
 if TYPE_CHECKING:
     from tensorucb.store import SQLStore as Store
     from tensorucb.work import Engine
+
+_log = logging.getLogger("tensorucb.campaign")
 
 
 class Campaign:
@@ -429,20 +433,55 @@ class Campaign:
         In the first half of the time until its deadline or the end of its window, with more than a day left, a round
         is closed only if ``early`` says that it is meant. What comes later still counts, and is learned again.
         """
-        network, record = self._handle.close(named_round(round_id), check_flag("early", early))
+        check_flag("early", early)
+        now = self.clock()
+        with self._handle.change(now) as view:
+            network, record = view.network, view.round(named_round(round_id))
+            if record.status == "cancelled":
+                raise StateError(f"round {record.number} was cancelled; there is nothing to close.")
+            was_open = record.status == "open"
+            if was_open and not early and record.is_early(now):
+                days = round(((record.deadline or now) - now) / 86_400.0)
+                raise EarlyCloseError(
+                    f"responses to round {record.number} may come for another {days:,} days. Closed now, all silence "
+                    'becomes a "no". Nothing was closed.',
+                    advice=("Wait; it closes by itself. If you mean it, give ", argument("early", True), "."),
+                )
+            if was_open:
+                record = view.finish(record, "closed", now)
+        if was_open:
+            _log.info("campaign %r: round %d closed", self.name, record.number)
+        self._handle.learn("close")
         keep_tally(self._handle)
-        return self._seen(network, record)
+        return record.seen(network).of(self)
 
     def cancel(self, round_id: str | int | Ask) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing.
 
         A closed round can be cancelled only if it could not be learned (``status().quarantined`` names such rounds).
         """
-        return self._seen(*self._handle.cancel(named_round(round_id)))
+        now = self.clock()
+        with self._handle.change(now) as view:
+            record = view.round(named_round(round_id))
+            left_out = record.id in view.ledger.quarantined()
+            if record.status == "closed" and not left_out:
+                raise StateError(
+                    f"round {record.number} is closed, or its deadline has passed: its responses are learned, and it "
+                    "cannot be cancelled."
+                )
+            if record.status == "open" or left_out:
+                record = view.finish(record, "cancelled", now)
+            return record.seen(view.network).of(self)
 
     def expire(self, now: float | None = None) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""
-        return self._handle.close_due(self.clock() if now is None else check_moment("now", now))
+        moment = self.clock() if now is None else check_moment("now", now)
+        with self._handle.read() as view:
+            due = view.ledger.due(moment)
+        if not due:
+            return []
+        with self._handle.write(moment) as view:
+            return view.expired
 
     def probabilities(self, product: Any) -> NDArray[np.float64]:
         """What is believed of every edge for a product, exploration left out, in graph order.

@@ -8,13 +8,14 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
-from tensorucb.campaign._ledger import LEARNED, RELEARNED, Ledger, Pair
+from tensorucb.campaign._ledger import LEARNED, Ledger, Pair
 from tensorucb.campaign._model import (
     SNAPSHOTS,
     Caller,
@@ -32,7 +33,7 @@ from tensorucb.campaign._segments import UserColumns, user_columns
 from tensorucb.campaign._told import Told
 from tensorucb.campaign._value import AmountRecord
 from tensorucb.checks import check_callable, check_text, shown
-from tensorucb.errors import EarlyCloseError, FileFormatError, StateError, StoreError, UnknownIdError, argument, call
+from tensorucb.errors import FileFormatError, StoreError, UnknownIdError, call
 from tensorucb.policies import Policy
 from tensorucb.store._protocol import CampaignRecord, Status
 from tensorucb.work import Engine, check_engine
@@ -195,10 +196,10 @@ class View:
             self._next = end + 1
         return self._ahead[number]
 
-    def leave_out(self, record: Round, reason: str) -> None:
-        """A round cannot be learned: models of this process go on without it."""
-        self.ledger = self.ledger.without(record, reason)
-        self._handle.ledger = self._handle.ledger.without(record, reason)
+    def leave_out(self, pair: Pair, reason: str) -> None:
+        """A round cannot be learned: models of this process go on without it, until there is more to learn from it."""
+        for place in (self, self._handle):
+            place.ledger = replace(place.ledger, unlearned={**place.ledger.unlearned, pair: reason})
 
     def append(self, kind: str, round_number: int | None, payload: Mapping[str, Any], now: float) -> int:
         """Append an event to the log; returns its number. From here on, methods need a write transaction."""
@@ -255,14 +256,12 @@ class Progress(NamedTuple):
     damaged: frozenset[str]
 
 
-@dataclass(eq=False)
-class _Job:
-    """Work that waits for its turn to write; its answer counts once it is ``done``, and durable."""
+class _Job(Future[Any]):
+    """Work that waits for its turn to write; its result is there once it is durable."""
 
-    work: Callable[[View, float], Any]
-    done: bool = False
-    result: Any = None
-    error: StoreError | None = None
+    def __init__(self, work: Callable[[View, float], Any]) -> None:
+        super().__init__()
+        self.work = work
 
 
 class Handle:
@@ -356,7 +355,7 @@ class Handle:
         job = _Job(work)
         self._jobs.append(job)
         with self._turn:
-            if not job.done:
+            if not job.done():
                 waiting = [self._jobs.popleft() for _ in range(len(self._jobs))]
                 jobs = [job, *(other for other in waiting if other is not job)]
                 try:
@@ -365,29 +364,25 @@ class Handle:
                     if len(jobs) == 1:
                         raise
                     self._do([job])
-        if job.error is not None:
-            raise job.error
-        result: T = job.result
+        result: T = job.result()
         return result
 
     def _do(self, jobs: Sequence[_Job]) -> None:
         """Do the work of all in one transaction; where the store itself fails, it fails for all of them."""
         now = self.clock()
         results: list[Any] = []
-        error = None
         try:
             with self.write(now) as view:
                 for job in jobs:
                     if results:
                         view.follow()
                     results.append(job.work(view, now))
-        except StoreError as failed:
-            error = failed
-            results = [None] * len(jobs)
+        except StoreError as error:
+            for job in jobs:
+                job.set_exception(error)
+            return
         for job, result in zip(jobs, results, strict=True):
-            job.result = result
-            job.error = error
-            job.done = True
+            job.set_result(result)
 
     @contextmanager
     def change(self, now: float) -> Iterator[View]:
@@ -404,52 +399,6 @@ class Handle:
             self.model.follow(view, wanted(view, "ask"))
             yield view
 
-    def close(self, round_id: str | int, early: bool) -> tuple[Network, Round]:
-        """Close a round and learn it; closing again changes nothing."""
-        now = self.clock()
-        with self.change(now) as view:
-            network, record = view.network, view.round(round_id)
-            if record.status == "cancelled":
-                raise StateError(f"round {round_id} was cancelled; there is nothing to close.")
-            was_open = record.status == "open"
-            if was_open and not early and record.is_early(now):
-                days = round(((record.deadline or now) - now) / 86_400.0)
-                raise EarlyCloseError(
-                    f"responses to round {record.number} may come for another {days:,} days. Closed now, all silence "
-                    'becomes a "no". Nothing was closed.',
-                    advice=("Wait; it closes by itself. If you mean it, give ", argument("early", True), "."),
-                )
-            if was_open:
-                record = view.finish(record, "closed", now)
-        if was_open:
-            _log.info("campaign %r: round %d closed", self.record.name, record.number)
-        self.learn("close")
-        return network, record
-
-    def cancel(self, round_id: str | int) -> tuple[Network, Round]:
-        """Cancel a round that is open or could not be learned; cancelling again changes nothing."""
-        now = self.clock()
-        with self.change(now) as view:
-            record = view.round(round_id)
-            left_out = record.id in view.ledger.quarantined()
-            if record.status == "closed" and not left_out:
-                raise StateError(
-                    f"round {round_id} is closed, or its deadline has passed: its responses are learned, and it cannot "
-                    "be cancelled."
-                )
-            if record.status == "open" or left_out:
-                record = view.finish(record, "cancelled", now)
-            return view.network, record
-
-    def close_due(self, now: float) -> list[str]:
-        """Close the rounds whose deadline has passed; returns their ids."""
-        with self.read() as view:
-            due = view.ledger.due(now)
-        if not due:
-            return []
-        with self.write(now) as view:
-            return view.expired
-
     def fresh_model(self, *, apart: bool = False) -> Model:
         """A model that has learned nothing, with the caller's policy object if there is one; ``apart`` with a copy."""
         spec = self.record.settings["policy"]
@@ -465,32 +414,27 @@ class Handle:
         store's files.
         """
         with self._relearning:
-            apart = self._learned_apart(caller)
+            with self.read() as view:
+                pairs = wanted(view, caller)
+                apart = None
+                if self.model.network is not None and not self.model.leads_to(view.network, pairs):
+                    apart = self.fresh_model(apart=True)
+                    apart.follow(view, pairs)
             with self.lock, self.read() as view:
-                if apart is not None and apart.bound(view.network):
-                    self.model = apart
-                model = self.model
-                newest = wanted(view, caller)
+                model = self.model if apart is None else apart
+                # What was told while the past was learned again is taken in by the next call.
+                newest = wanted(view, caller) if apart is None else view.ledger.kept(apart.pairs)
                 if model.network is not None and not model.leads_to(view.network, newest):
-                    return 0  # the log has changed meanwhile: the next call takes it in
+                    return 0
                 learned = 0 if apart is None else apart.replayed
                 model.follow(view, newest)
+                self.model = model
                 learned += model.replayed
                 progress = self.progress(view)
             if learned:
                 _log.info("campaign %r: %d rounds learned", self.record.name, learned)
             self.keep(progress)
             return learned
-
-    def _learned_apart(self, caller: Caller) -> Model | None:
-        """A model of its own that has learned the past again, if that has changed; nobody waits for it."""
-        with self.read() as view:
-            pairs = wanted(view, caller)
-            if self.model.network is None or self.model.leads_to(view.network, pairs):
-                return None
-            apart = self.fresh_model(apart=True)
-            apart.follow(view, pairs)
-            return apart
 
     def progress(self, view: View) -> Progress:
         """What the model has learned by now; the caller holds the lock."""
@@ -507,40 +451,40 @@ class Handle:
     def keep(self, progress: Progress) -> None:
         """Write down what a model has learned, and which rounds could not be learned."""
         before, pairs, snapshot, damaged = progress
-        if pairs == before.learned and snapshot is None and not damaged and not before.unlearned:
+        unreported = before.unreported()
+        if pairs == before.learned and snapshot is None and not damaged and not unreported:
             return
-        now, number = self.clock(), self.record.campaign
+        now = self.clock()
         with self.write() as view:
-            session = view.session
-            # Every other process has to leave out the rounds that could not be learned here.
-            for at, reason in sorted(before.unlearned.items()):
-                if view.ledger.revision != before.revision or not view.ledger.holds(before.rounds[at]):
-                    continue  # it has changed since, or its users have other rows; it is tried again
-                record = view.ledger.rounds[at]
-                seq = view.append("quarantined", at, {"id": record.id, "reason": reason}, now)
-                view.put_round(replace(record, revision=seq, quarantined=reason))
+            session, number, ledger = view.session, view.number, view.ledger
             session.delete_blobs(number, damaged)
-            event = self._log_learned(view, before, pairs, now)
-            if event is None or view.ledger.revision != before.revision:
-                return
-            if snapshot is not None:
-                session.put_blob(number, snapshot_name(event, len(pairs)), snapshot)
-            session.delete_blobs(number, prunable(session.blobs(number, SNAPSHOTS)))
-
-    def _log_learned(self, view: View, before: Ledger, pairs: list[Pair], now: float) -> int | None:
-        """The event that says that the model knows these rounds; None if another process was quicker."""
-        old = before.learned
-        if pairs == old:
-            return before.learned_at
-        if pairs[: len(old)] == old:
-            if view.ledger.learned_at != before.learned_at:
-                return None
-            return view.append(LEARNED, None, {"rounds": pairs[len(old) :]}, now)
-        same = next((i for i, (a, b) in enumerate(zip(old, pairs, strict=False)) if a != b), min(len(old), len(pairs)))
-        # Copies of what is not known any more are of no use.
-        stale = [name for name in view.session.blobs(view.number, SNAPSHOTS) if count_of(name) > same]
-        view.session.delete_blobs(view.number, stale)
-        return view.append(RELEARNED, None, {"rounds": pairs}, now)
+            same_network = ledger.revision == before.revision
+            # Every other process has to leave out the rounds that could not be learned here. One that has changed
+            # since, or whose users have other rows now, is tried again.
+            for pair, reason in unreported.items() if same_network else ():
+                record = ledger.rounds[pair[0]]
+                if record.pair == pair:
+                    seq = view.append("quarantined", record.number, {"id": record.id, "reason": reason}, now)
+                    view.put_round(replace(record, revision=seq, quarantined=reason))
+            event = ledger.learned_at
+            if pairs != before.learned:
+                if event != before.learned_at and pairs[: len(before.learned)] == before.learned:
+                    return  # another process was quicker
+                old = ledger.learned
+                same = next(
+                    (i for i, (a, b) in enumerate(zip(old, pairs, strict=False)) if a != b), min(len(old), len(pairs))
+                )
+                rounds: dict[str, Any] = {"rounds": pairs[same:]}
+                if same < len(old):
+                    rounds["kept"] = same
+                    # Copies of what is not known any more are of no use.
+                    stale = [name for name in session.blobs(number, SNAPSHOTS) if count_of(name) > same]
+                    session.delete_blobs(number, stale)
+                event = view.append(LEARNED, None, rounds, now)
+            if same_network:
+                if snapshot is not None:
+                    session.put_blob(number, snapshot_name(event, len(pairs)), snapshot)
+                session.delete_blobs(number, prunable(session.blobs(number, SNAPSHOTS)))
 
     def model_hash(self) -> str:
         """SHA-256 of everything that the model knows: what the log says, and new rounds."""

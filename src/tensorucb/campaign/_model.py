@@ -1,8 +1,7 @@
 """The model of a campaign: a policy, and the rounds that it has learned. The log says which rounds these are.
 
-Events of the kinds ``learned`` and ``relearned`` name rounds, each as it was told up to an event. The first adds rounds
-to what the model knows, the second says all that it knows from then on. So a model is a function of the log up to the
-last such event, in every process. A snapshot is a copy of it that saves learning these rounds again.
+Events of the kind ``learned`` name rounds, each as it was told up to an event. So a model is a function of the log up
+to the last such event, in every process. A snapshot is a copy of it that saves learning these rounds again.
 
 A round that is new is learned at once. A late response changes a round that was learned already: a short past is then
 learned again at once, too. A long past is learned again when a round closes and a twentieth of it has changed, or when
@@ -17,7 +16,6 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -103,19 +101,10 @@ class _UnlearnableError(Exception):
     """The policy refused a round, or was left with something that is not a number."""
 
 
-@dataclass(frozen=True)
-class _Mark:
-    """A state that was looked at and found sound, and how many rounds it had learned."""
-
-    count: int
-    state: PolicyState
-
-
 def wanted(view: View, caller: Caller) -> list[Pair]:
     """The rounds that a model is to learn, in order: those that the log says it knows and new ones, or all again."""
-    ledger = view.ledger
-    now = ledger.in_order()
-    kept = ledger.kept()
+    now = view.ledger.in_order
+    kept = view.ledger.kept(view.ledger.learned)
     if kept == now:
         return now
     changed = len(set(now).symmetric_difference(kept)) // 2 or 1
@@ -155,7 +144,7 @@ class Model:
         self.damaged: set[str] = set()
         self.replayed = 0
         self.slow = False
-        self._mark = _Mark(0, PolicyState({}, {}))
+        self._sound = 0, PolicyState({}, {})  # a state that was looked at, and how many rounds it had learned
 
     def bound(self, network: Network) -> bool:
         """Whether the policy is bound to this revision of the network."""
@@ -170,7 +159,7 @@ class Model:
         with self._unsafe(network):
             self.policy.bind(network.graph, network.users, np.random.default_rng([self._seed, 0]))
             self.pairs = []
-            self._mark = _Mark(0, self.policy.state())
+            self._sound = 0, self.policy.state()
 
     def follow(self, view: View, pairs: Sequence[Pair], *, snapshots: bool = True) -> None:
         """Learn what is missing of ``pairs``, from a snapshot or from nothing if it has learned something else."""
@@ -224,10 +213,10 @@ class Model:
         """The model as bytes. This looks at the policy's state too, and leaves out rounds which spoiled that."""
         with self._unsafe(self.network):
             try:
-                self._mark = _Mark(len(self.pairs), self._checked_state())
+                self._sound = len(self.pairs), self._checked_state()
             except _UnlearnableError:
                 self._one_by_one(view, [])
-        state = self._mark.state
+        _, state = self._sound
         knows = {"world": view.network.revision, "rounds": self.pairs, "state": dict(state.settings)}
         return seal("snapshot", knows, state.arrays, compressed=True)
 
@@ -245,7 +234,7 @@ class Model:
                 with self._unsafe(view.network):
                     self.policy.restore(state)
                     self.pairs = rounds
-                    self._mark = _Mark(len(rounds), state)
+                    self._sound = len(rounds), state
                 return
             except (FileFormatError, InputError, KeyError, TypeError, ValueError) as error:
                 self.damaged.add(name)
@@ -261,9 +250,10 @@ class Model:
 
     def _one_by_one(self, view: View, pairs: Sequence[Pair]) -> None:
         """Learn again from the last sound state, to find out which round it was that cannot be learned."""
-        since = self.pairs[self._mark.count :]
-        self.pairs = self.pairs[: self._mark.count]
-        self.policy.restore(self._mark.state)
+        count, state = self._sound
+        since = self.pairs[count:]
+        self.pairs = self.pairs[:count]
+        self.policy.restore(state)
         for pair in [*since, *pairs]:
             record = view.ledger.rounds[pair[0]]
             try:
@@ -271,8 +261,8 @@ class Model:
                 self._check_scores(record)
                 state = self._checked_state()
             except _UnlearnableError as error:
-                self.policy.restore(self._mark.state)
-                view.leave_out(record, str(error))
+                self.policy.restore(state)
+                view.leave_out(pair, str(error))
                 warnings.warn(
                     f"round {record.id} could not be learned and is left out of the model ({error}). The campaign "
                     "goes on; cancel the round if nobody needs it.",
@@ -281,7 +271,7 @@ class Model:
                 )
                 continue
             self.pairs = [*self.pairs, pair]
-            self._mark = _Mark(len(self.pairs), state)
+            self._sound = len(self.pairs), state
 
     def _take(self, view: View, pair: Pair) -> None:
         """Let the policy learn one round."""

@@ -233,6 +233,11 @@ class Round:
         return from_json(cls, {**vars(row), **row.payload})
 
     @property
+    def pair(self) -> tuple[int, int]:
+        """What it teaches by now: its number, and the event up to which it was told."""
+        return self.number, self.revision
+
+    @property
     def product(self) -> Id | None:
         """The product's id, if it was given by id."""
         return self.context.product

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tensorucb.campaign._handle import ERASING, find_campaign
-from tensorucb.campaign._ledger import LEARNED, RELEARNED
+from tensorucb.campaign._ledger import LEARNED
 from tensorucb.campaign._model import SNAPSHOTS
 from tensorucb.campaign._people import copied_preferences
 from tensorucb.campaign._webhook import WEBHOOK
@@ -142,7 +142,7 @@ def copy_campaign(
         seqs = {
             event.seq: new.append_event(number, event.kind, event.round, event.payload, event.created)
             for event in events
-            if event.kind not in (LEARNED, RELEARNED)
+            if event.kind != LEARNED
         }
         last = max(seqs.values(), default=0)
         for r in rounds:
