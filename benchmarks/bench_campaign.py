@@ -23,7 +23,7 @@ from tensorucb.campaign._catalogue import Context
 from tensorucb.campaign._round import round_id
 from tensorucb.graph import Graph
 from tensorucb.policies import LinUCB, Policy, TensorUCB
-from tensorucb.store._protocol import EdgeResponses
+from tensorucb.store._protocol import Responses
 
 _DEGREE = 100
 _CONTACTED = 50
@@ -223,8 +223,8 @@ def _logged(campaign: Campaign, rounds: int) -> None:
             told = _responses(graph, users, at)
             columns = (told[name].to_numpy().astype(np.int64) for name in ("source", "target"))
             seq = session.append_event(number, "told", at, {"id": identifier, "late": 0}, 0.0)
-            times, nobody = np.full(told.height, np.nan), [None] * told.height
-            rows = EdgeResponses(*columns, told["outcome"].to_numpy().astype(np.float64), times, nobody, times)
+            nothing, nameless = np.full(told.height, np.nan), np.full(told.height, None, dtype=object)
+            rows = Responses(*columns, told["outcome"].to_numpy().astype(np.float64), nothing, nothing, nameless)
             session.add_responses(number, at, rows, seq)
             seq = session.append_event(number, "closed", at, {"id": identifier}, 0.0)
             entry = {"number": at, "id": identifier, "revision": seq, "context": context, "gains": np.zeros(2)}

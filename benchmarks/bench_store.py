@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.store import SQLStore, open_store
-from tensorucb.store._protocol import EdgeResponses
+from tensorucb.store._protocol import Responses
 
 _TABLE = """
 CREATE TABLE response (
@@ -22,12 +22,13 @@ CREATE TABLE response (
 """
 
 
-def _batch(size: int, event_ids: bool, first: int = 0) -> EdgeResponses:
+def _batch(size: int, event_ids: bool, first: int = 0) -> Responses:
     rng = np.random.default_rng(first)
     targets = np.arange(first, first + size)
-    names = [f"event-{i:09d}" for i in rng.permutation(targets)] if event_ids else [None] * size
+    names = [f"event-{i:09d}" if event_ids else None for i in rng.permutation(targets)]
     outcomes = (rng.random(size) < 0.1).astype(float)
-    return EdgeResponses(targets % 50, targets, outcomes, rng.random(size), names, np.full(size, np.nan))
+    nothing = np.full(size, np.nan)
+    return Responses(targets % 50, targets, outcomes, rng.random(size), nothing, np.array(names, dtype=object))
 
 
 def _plain(path: Path) -> sqlite3.Connection:
@@ -39,7 +40,7 @@ def _plain(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _plain_write(connection: sqlite3.Connection, number: int, rows: EdgeResponses) -> None:
+def _plain_write(connection: sqlite3.Connection, number: int, rows: Responses) -> None:
     columns = [column.tolist() for column in (rows.sources, rows.targets, rows.outcomes, rows.times)]
     lines = zip([number] * len(columns[0]), *columns, rows.event_ids, strict=True)
     connection.execute("BEGIN IMMEDIATE")
@@ -53,7 +54,7 @@ def _plain_read(connection: sqlite3.Connection, number: int) -> list[NDArray[np.
     return [np.array([row[i] for row in rows]) for i in range(4)]
 
 
-def _write(store: SQLStore, campaign: int, number: int, rows: EdgeResponses) -> None:
+def _write(store: SQLStore, campaign: int, number: int, rows: Responses) -> None:
     """As a campaign tells: an event in the log, and its responses."""
     with store.write() as session:
         seq = session.append_event(campaign, "tell", number, {"rows": len(rows.event_ids)}, 0.0)
@@ -102,7 +103,7 @@ def _reading(store: SQLStore, campaign: int, plain: sqlite3.Connection, numbers:
     def ours() -> None:
         with store.read() as view:
             for number in numbers:
-                assert view.edge_responses(campaign, number).sources.size == size
+                assert view.responses(campaign, number, number, event_ids=True)[number].size == size
 
     def theirs() -> None:
         for number in numbers:

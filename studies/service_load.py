@@ -212,7 +212,7 @@ def lost(storage: str, done: Acknowledged) -> list[str]:
             number = session.campaign(NAME).campaign  # type: ignore[union-attr]
             name = session.users(number)
             for record in session.rounds(number):
-                told = session.edge_responses(number, record.number)
+                told = session.responses(number, record.number, record.number)[record.number].by_edge
                 pairs = Counter(
                     (name[s], name[t]) for s, t in zip(told.sources.tolist(), told.targets.tolist(), strict=True)
                 )

@@ -13,6 +13,7 @@ import pytest
 
 from campaign.workers import CONTEXT, PARTS, begin, play, play_round, shared_campaign, tell_many, tell_together
 from campaign.worlds import Clock, answers, small_campaign
+from store.content import told as responses
 from tensorucb.campaign import load_campaign
 from tensorucb.errors import InputError, StoreError
 from tensorucb.store import open_store
@@ -46,11 +47,11 @@ def check(campaign, acknowledged):
             elif kind == "close":
                 assert rounds[number].status == "closed"
             elif kind == "tell":
-                told = session.edge_responses(1, number)
+                told = responses(session, 1, number).by_edge
                 expected = len(answers(campaign, rounds[number])[detail::PARTS])
                 assert sum(str(e).startswith(f"{number}/{detail}/") for e in told.event_ids) == expected
             elif kind == "node":
-                assert session.node_events(1, number).event_ids.count(f"node-{number}") == 1
+                assert responses(session, 1, number).actions.event_ids.tolist().count(f"node-{number}") == 1
         seqs = [event.seq for event in session.events(1)]
     assert seqs == list(range(1, len(seqs) + 1))
 
@@ -86,9 +87,9 @@ def killed_often(url, kills, seed=0, strike=lambda process: os.kill(process.pid,
         with campaign.store.read() as session, smooth.store.read() as other:
             assert len(session.events(1)) == len(other.events(1))
             for number in range(1, last + 1):
-                ours, theirs = session.edge_responses(1, number), other.edge_responses(1, number)
-                assert ours.event_ids == theirs.event_ids
-                assert ours.outcomes.tolist() == theirs.outcomes.tolist()
+                ours, theirs = responses(session, 1, number), responses(other, 1, number)
+                assert ours.event_ids.tolist() == theirs.event_ids.tolist()
+                assert ours.contents() == theirs.contents()
     assert last >= 3
     print(f"{kills} kills, {len(everything)} calls acknowledged, 0 lost")
 
@@ -146,9 +147,9 @@ def many_tellers(url, processes, count):
     assert sum(accepted for accepted, _ in results) == processes * count + told
     assert sum(duplicates for _, duplicates in results) == processes * count - told
     with campaign.store.read() as session:
-        nodes, edges = session.node_events(1, 1), session.edge_responses(1, 1)
-    assert sorted(nodes.event_ids) == sorted(f"{p}/{i}" for p in range(processes) for i in range(count))
-    assert edges.sources.size == told
+        rows = responses(session, 1, 1)
+    assert sorted(rows.actions.event_ids) == sorted(f"{p}/{i}" for p in range(processes) for i in range(count))
+    assert rows.by_edge.size == told
     campaign.close(ask.id)
     assert campaign.model_hash() == campaign.replay_hash()
     campaign.disconnect()
@@ -183,7 +184,7 @@ def test_two_processes_that_tell_the_same_rows_at_once_double_nothing(tmp_path, 
         for ask, (_, rows), ours, theirs in zip(asks, batches, first, second, strict=True):
             assert sorted([ours, theirs]) == [(0, len(rows)), (len(rows), 0)]
             with campaign.store.read() as session:
-                told = session.edge_responses(1, ask.number)
+                told = responses(session, 1, ask.number).by_edge
             edges = list(zip(told.sources.tolist(), told.targets.tolist(), strict=True))
             assert len(edges) == len(set(edges)) == len(rows)
 

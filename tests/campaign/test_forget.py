@@ -60,7 +60,8 @@ def test_neither_bytes_nor_model_hold_the_user(tmp_path):
     graph = again.graph
     with again.store.read() as session:
         assert session.users(1) == graph.ids.tolist()
-        batches = [session.edge_responses(1, ask.number) for ask in again.rounds()]
+        rounds = session.responses(1, 1, len(again.rounds()))
+    batches = [rows.by_edge for rows in rounds.values()]
     told = [pair for rows in batches for pair in zip(rows.sources.tolist(), rows.targets.tolist(), strict=True)]
     assert len(told) > 5
     assert set(told) <= set(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))

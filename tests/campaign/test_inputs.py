@@ -30,7 +30,7 @@ def _campaign(**more):
 
 def _stored_times(campaign, number=1):
     with campaign.store.read() as session:
-        return session.node_events(campaign._handle.record.campaign, number).times.tolist()
+        return session.responses(campaign._handle.record.campaign, number, number)[number].actions.times.tolist()
 
 
 AT = datetime(2024, 1, 1, 0, 0, 30)

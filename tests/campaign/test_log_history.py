@@ -42,7 +42,7 @@ def trials(campaign, log, product, window):
 def told(campaign, number):
     ids = campaign.graph.ids
     with campaign.store.read() as session:
-        rows = session.edge_responses(1, number)
+        rows = session.responses(1, number, number)[number]
     ends = zip(ids[rows.sources].tolist(), ids[rows.targets].tolist(), strict=True)
     return dict(zip(ends, rows.outcomes.tolist(), strict=True))
 

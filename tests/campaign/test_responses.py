@@ -273,7 +273,7 @@ def test_a_text_file_may_mix_iso_times_and_numbers(tmp_path):
     (tmp_path / "r.ndjson").write_text("\n".join(lines) + "\n")
     assert campaign.tell(ask.id, tmp_path / "r.ndjson").accepted == 4
     with campaign.store.read() as session:
-        assert session.node_events(1, 1).times.tolist() == [1001.0, 1002.5, 1003.0, 86400.0]
+        assert session.responses(1, 1, 1)[1].actions.times.tolist() == [1001.0, 1002.5, 1003.0, 86400.0]
     for wrong in ("soon", "nan", "inf", ""):
         with pytest.raises(InputError, match="time is"):
             campaign.tell(ask.id, {"user": users[0], "time": wrong})

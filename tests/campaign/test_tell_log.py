@@ -28,8 +28,8 @@ def running(**more):
 
 def stored(campaign, number):
     with campaign.store.read() as session:
-        events = session.node_events(1, number)
-    users = campaign.graph.ids[events.users].tolist()
+        events = session.responses(1, number, number)[number].actions
+    users = campaign.graph.ids[events.targets].tolist()
     return set(zip(users, events.times.tolist(), strict=True))
 
 

@@ -188,7 +188,7 @@ def test_tells_that_wait_share_a_transaction(tmp_path):
     assert sum(report.duplicates for report in answers) == len(tells[-1][1])
     assert commits == 3  # that for which all waited, the first thread's, and that of all others
     with load_campaign("spring", storage=url, clock=campaign.clock) as again, again.store.read() as session:
-        assert session.edge_responses(1, ask.number).sources.size == _rows(tells)
+        assert session.responses(1, ask.number, ask.number)[ask.number].by_edge.size == _rows(tells)
         assert len([event for event in session.events(1) if event.kind == "told"]) == 8
     campaign.close(ask.id)
     assert campaign.model_hash() == campaign.replay_hash()

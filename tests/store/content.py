@@ -8,55 +8,60 @@ from dataclasses import replace
 import numpy as np
 
 # private: a session of the store takes and gives these records
-from tensorucb.store._protocol import EdgeResponses, NodeEvents, Preference, RoundRecord, TokenRecord
+from tensorucb.store._protocol import NOBODY, Preference, Responses, RoundRecord, TokenRecord
 
-__all__ = ["ROUND", "Preference", "TokenRecord", "content", "edge_rows", "edges", "fill", "node_rows", "nodes"]
+__all__ = [
+    "ROUND",
+    "Preference",
+    "Responses",
+    "TokenRecord",
+    "content",
+    "edge_rows",
+    "edges",
+    "fill",
+    "node_rows",
+    "nodes",
+    "told",
+]
 
 ROUND = RoundRecord(1, "r-1", "open", 10.5, None, None, 1, None, {"seeds": [1, 2]})
 
 
 def edges(*rows):
     """Rows of (source, target, outcome, time, event id), possibly an amount, as columns, in the order given."""
-    columns = _columns(rows, 6)
-    return EdgeResponses(
-        np.array(columns[0], dtype=np.int64),
-        np.array(columns[1], dtype=np.int64),
-        np.array(columns[2], dtype=np.float64),
-        np.array(columns[3], dtype=np.float64),
-        list(columns[4]),
-        np.array(columns[5], dtype=np.float64),
+    whole = [row if len(row) == 6 else (*row, math.nan) for row in rows]
+    sources, targets, outcomes, times, event_ids, amounts = zip(*whole, strict=True) if whole else [()] * 6
+    names = np.full(len(whole), None, dtype=object)
+    names[:] = event_ids
+    return Responses(
+        np.array(sources, dtype=np.int64),
+        np.array(targets, dtype=np.int64),
+        np.array(outcomes, dtype=np.float64),
+        np.array(times, dtype=np.float64),
+        np.array(amounts, dtype=np.float64),
+        names,
     )
 
 
 def nodes(*rows):
-    columns = _columns(rows, 4)
-    times, amounts = (np.array(columns[at], dtype=np.float64) for at in (1, 3))
-    return NodeEvents(np.array(columns[0], dtype=np.int64), times, list(columns[2]), amounts)
+    """Rows of (user, time, event id), possibly an amount."""
+    return edges(*((NOBODY, user, 1.0, *rest) for user, *rest in rows))
 
 
-def _columns(rows, width):
-    """Columns of rows; one that is a value short has no amount."""
-    whole = [row if len(row) == width else (*row, math.nan) for row in rows]
-    return list(zip(*whole, strict=True)) if whole else [[]] * width
+def told(session, number, at, upto=None):
+    """What a round was told, with event ids."""
+    return session.responses(number, at, at, upto, event_ids=True)[at]
 
 
 def edge_rows(columns):
-    times = [None if math.isnan(t) else t for t in columns.times.tolist()]
-    return list(
-        zip(
-            columns.sources.tolist(),
-            columns.targets.tolist(),
-            columns.outcomes.tolist(),
-            times,
-            columns.event_ids,
-            strict=True,
-        )
-    )
+    by_edge = columns.by_edge
+    return [(*row, name) for row, name in zip(by_edge.contents(), by_edge.event_ids, strict=True)]
 
 
 def node_rows(columns):
-    times = [None if math.isnan(t) else t for t in columns.times.tolist()]
-    return list(zip(columns.users.tolist(), times, columns.event_ids, strict=True))
+    actions = columns.actions
+    assert set(actions.outcomes) <= {1.0}
+    return [(row[1], row[3], name) for row, name in zip(actions.contents(), actions.event_ids, strict=True)]
 
 
 def content(session):
@@ -72,8 +77,8 @@ def content(session):
                 session.users(number),
                 session.events(number),
                 rounds,
-                [edge_rows(session.edge_responses(number, at.number)) for at in rounds],
-                [node_rows(session.node_events(number, at.number)) for at in rounds],
+                [edge_rows(told(session, number, at.number)) for at in rounds],
+                [node_rows(told(session, number, at.number)) for at in rounds],
                 [amounts(session, number, at.number) for at in rounds],
                 [session.explanation(number, at.number) for at in rounds],
                 session.preferences(number),
@@ -84,8 +89,9 @@ def content(session):
 
 def amounts(session, number, at):
     """The amounts of a round's responses and node events; None where none was told."""
-    told = session.edge_responses(number, at).amounts, session.node_events(number, at).amounts
-    return [[None if math.isnan(amount) else amount for amount in column.tolist()] for column in told]
+    rows = told(session, number, at)
+    columns = rows.by_edge.amounts, rows.actions.amounts
+    return [[None if math.isnan(amount) else amount for amount in column.tolist()] for column in columns]
 
 
 def fill(session, name="spring"):
@@ -97,8 +103,10 @@ def fill(session, name="spring"):
     seq = session.append_event(number, "ask", 1, {"k": 2, "seeds": [7, "7"]}, 10.5)
     session.put_round(number, replace(ROUND, request_id="ask-1", deadline=99.5))
     session.put_explanation(number, 1, b"why")
-    session.add_responses(number, 1, edges((2, 1, 1, 11.5, "e-1", 9.99), (0, 3, 0, math.nan, None)), seq)
-    session.add_responses(number, 1, nodes((3, 12.5, "n-1", 0.0), (3, math.nan, None)), seq)
+    by_edge = edges((2, 1, 1, 11.5, "e-1", 9.99), (0, 3, 0, math.nan, None))
+    session.add_responses(
+        number, 1, Responses.joined([by_edge, nodes((3, 12.5, "n-1", 0.0), (3, math.nan, None))]), seq
+    )
     session.put_preferences(number, [Preference(5, "no", 12.0), Preference(2**63 - 1, "yes", 13.5)])
     session.append_event(number, "note", None, {}, 11.0)
     return number

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from store.content import ROUND, content, edges, fill, nodes
+from store.content import ROUND, Responses, content, edges, fill, nodes
 from tensorucb.errors import FileFormatError, StoreError, TensorUCBError
 from tensorucb.store import open_store
 
@@ -324,8 +324,8 @@ def test_a_deleted_campaign_leaves_no_byte_once_purged(path):
             session.put_blob(number, f"blob {secret}", secret.encode() * 2000)
             seq = session.append_event(number, "tell", 1, {"user": secret}, 0.0)
             session.put_round(number, replace(ROUND, id=f"round {secret}", request_id=secret))
-            session.add_responses(number, 1, edges(*((50, i, 1, 0, f"{secret}-{i}") for i in range(300))), seq)
-            session.add_responses(number, 1, nodes((50, 1.0, f"node {secret}")), seq)
+            by_edge = edges(*((50, i, 1, 0, f"{secret}-{i}") for i in range(300)))
+            session.add_responses(number, 1, Responses.joined([by_edge, nodes((50, 1.0, f"node {secret}"))]), seq)
         with store.write() as session:
             session.delete_campaign(number)
             left = content(session)

@@ -6,7 +6,7 @@ import multiprocessing
 import time
 from dataclasses import replace
 
-from store.content import ROUND, edges
+from store.content import ROUND, edges, told
 from tensorucb.store import open_store
 
 # A server process forks the children: quick, and free of the threads of whatever ran before.
@@ -33,7 +33,7 @@ def labels(store, number):
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
         assert [at.number for at in rounds] == [event.seq for event in events]
         for event in events:
-            assert view.edge_responses(number, event.seq).sources.tolist() == list(range(ROWS))
+            assert told(view, number, event.seq).sources.tolist() == list(range(ROWS))
         return [event.payload["label"] for event in events]
 
 

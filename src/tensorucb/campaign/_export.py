@@ -21,10 +21,11 @@ from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._people import OPTED_OUT, said
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._told import Told
+from tensorucb.campaign._told import Told, acted_in_window
 from tensorucb.checks import check_choice, check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import staged
+from tensorucb.store._protocol import Responses
 
 MANIFEST = "manifest.json"
 
@@ -46,8 +47,7 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         number = view.number
         network = view.network
         records = view.rounds()
-        told = [(record.id, session.edge_responses(number, record.number)) for record in records]
-        acted = [(record.id, session.node_events(number, record.number)) for record in records]
+        told = session.responses(number, 1, view.ledger.last, event_ids=True)
         log = [
             (e.seq, e.kind, e.round, json.dumps(dict(e.payload), sort_keys=True), e.created)
             for e in session.events(number)
@@ -64,8 +64,8 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
     frames = {
         "rounds": _rounds(records, ids),
         "seeds": _seeds(records, network, ids),
-        "responses": _by_round(network, told, {"source": "sources", "target": "targets"}, {"outcome": "outcomes"}),
-        "node_events": _by_round(network, acted, {"user": "users"}, {}),
+        "responses": _by_round(network, [(r.id, told[r.number].by_edge) for r in records], by_edge=True),
+        "node_events": _by_round(network, [(r.id, told[r.number].actions) for r in records], by_edge=False),
         "credited_edges": credited,
         "events": pl.DataFrame(log, schema=events, orient="row"),
         "users": _table("user", names["user"], network.users, cost=network.costs, group=network.groups, **people),
@@ -169,7 +169,7 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
     frames = [pl.DataFrame(schema=schema)]
     records = [view.ledger.rounds[number] for number, _ in pairs]
     shared = [i for i, record in enumerate(records) if record.credit == "shared"]
-    last = max((i for i in shared if view.told(*pairs[i]).users.size), default=-1)
+    last = max((i for i in shared if view.told(*pairs[i]).actions.size), default=-1)
     # The past is learned again only as far as credit depends on it.
     model = handle.fresh_model(apart=True)
     if last >= 0:
@@ -179,7 +179,7 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
         edges, credit = model.lesson(network, record, told)
         if i < last:
             model.learn(view, pairs[i : i + 1])
-        kept = (credit > 0.0) | np.isin(edges, told.edges)
+        kept = (credit > 0.0) | np.isin(edges, told.by_edge.edges)
         edges, credit = edges[kept], credit[kept]
         sources, targets = network.graph.sources[edges], network.graph.targets[edges]
         strategies = record.strategy_of("contacted") or {}
@@ -200,39 +200,37 @@ def _times(view: View, record: Round, told: Told, edges: I64) -> F64:
     """When each edge's response happened: the time told with the edge, else the target's first action in the window."""
     graph = view.network.graph
     first = np.full(graph.n_nodes, np.inf)
-    inside = record.in_window(told.times)
-    np.minimum.at(first, told.users[inside], told.times[inside])
+    acted = acted_in_window(record, told)
+    np.minimum.at(first, acted.targets, acted.times)
     times = first[graph.targets[edges]]
-    rows = view.session.edge_responses(view.number, record.number)
-    timed = np.isfinite(rows.times)
-    numbers = graph.edge_between(rows.sources[timed], rows.targets[timed])
-    held = np.isin(numbers, edges)
-    times[np.searchsorted(edges, numbers[held])] = rows.times[timed][held]
+    rows = view.told(record.number).by_edge
+    timed = rows.take(np.isfinite(rows.times) & np.isin(rows.edges, edges))
+    times[np.searchsorted(edges, timed.edges)] = timed.times
     return np.where(np.isfinite(times), times, np.nan)
 
 
-def _by_round(
-    network: Network, parts: Sequence[tuple[str, Any]], users: Mapping[str, str], values: Mapping[str, str]
-) -> pl.DataFrame:
-    """Responses of all rounds; ``users`` and ``values`` say which column comes from which attribute of the rows."""
+def _by_round(network: Network, parts: Sequence[tuple[str, Responses]], *, by_edge: bool) -> pl.DataFrame:
+    """Responses of all rounds: outcomes by edge, or who acted."""
+    people = {"source": "sources", "target": "targets"} if by_edge else {"user": "targets"}
     schema = {
         "round": pl.String,
-        **dict.fromkeys(users, pl.String if network.strings else pl.Int64),
-        **dict.fromkeys((*values, "time"), pl.Float64),
+        **dict.fromkeys(people, pl.String if network.strings else pl.Int64),
+        **({"outcome": pl.Float64} if by_edge else {}),
+        "time": pl.Float64,
         "event_id": pl.String,
         "amount": pl.Float64,
     }
     frames = [pl.DataFrame(schema=schema)]
     for name, rows in parts:
         columns = {
-            "round": [name] * rows.times.size,
-            **{column: network.ids(getattr(rows, attribute)) for column, attribute in users.items()},
-            **{column: getattr(rows, attribute) for column, attribute in values.items()},
+            "round": [name] * rows.size,
+            **{column: network.ids(getattr(rows, attribute)) for column, attribute in people.items()},
+            "outcome": rows.outcomes,
             "time": rows.times,
-            "event_id": list(rows.event_ids),
+            "event_id": rows.event_ids.tolist(),
             "amount": rows.amounts,
         }
-        frames.append(pl.DataFrame(columns, schema=schema))
+        frames.append(pl.DataFrame({column: columns[column] for column in schema}, schema=schema))
     return pl.concat(frames).with_columns(pl.col("time", "amount").fill_nan(None))
 
 

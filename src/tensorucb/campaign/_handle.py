@@ -180,8 +180,7 @@ class View:
         It is not read again as long as nobody else tells the round something.
         """
         if revision is not None and revision != self.ledger.rounds[number].revision:
-            edges = self.session.edge_responses(self.number, number, revision)
-            return Told.of(edges, self.session.node_events(self.number, number, revision), self.network)
+            return Told.of(self.session.responses(self.number, number, number, revision)[number], self.network)
         if number in self.told_here:
             return self.told_here[number][1]
         told: Told | None = self.memory.get("told", self.ledger.told_tag(number), key=number)
@@ -192,7 +191,8 @@ class View:
             follows = self._next <= number < self._next + _GAP
             self._span = min(2 * self._span, _MOST_AHEAD) if follows else 1
             end = max(number, min(number + self._span - 1, self.ledger.last))
-            self._ahead = Told.read(self.session, self.number, number, end, self.network)
+            rounds = self.session.responses(self.number, number, end)
+            self._ahead = {at: Told.of(rows, self.network) for at, rows in rounds.items()}
             self._next = end + 1
         return self._ahead[number]
 
@@ -219,12 +219,9 @@ class View:
         """Take in what this session itself has written."""
         self.ledger = self.ledger.followed(self.session)
 
-    def remember(self, number: int, seq: int, told: Told | None) -> None:
-        """What a round has been told now; None if that is to be read. ``seq`` is the event, 0 if nothing was new."""
-        self._ahead.pop(number, None)
-        self.told_here.pop(number, None)
-        if told is not None:
-            self.told_here[number] = seq, told
+    def remember(self, number: int, seq: int, told: Told) -> None:
+        """What a round has been told now; ``seq`` is the event, 0 if nothing was new."""
+        self.told_here[number] = seq, told
 
     def finish(self, record: Round, kind: str, now: float) -> Round:
         """End a round; ``kind`` is ``closed``, ``expired`` or ``cancelled``."""

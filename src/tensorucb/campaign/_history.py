@@ -16,20 +16,13 @@ from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_siz
 from tensorucb.campaign._documents import to_json
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import seal, unseal, without_row
-from tensorucb.campaign._responses import (
-    Batch,
-    Resolved,
-    check_sound,
-    read_responses,
-    resolve,
-    text_places,
-)
+from tensorucb.campaign._responses import Batch, Resolved, check_sound, read_responses, resolve, text_places
 from tensorucb.campaign._round import Round, round_id
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, argument
 from tensorucb.moments import duration, duration_text
 from tensorucb.reports import LeftOut, Tolerance
-from tensorucb.store._protocol import CampaignRecord, EdgeResponses
+from tensorucb.store._protocol import CampaignRecord, Responses
 
 if TYPE_CHECKING:
     from tensorucb.data import ActionLog
@@ -38,7 +31,6 @@ if TYPE_CHECKING:
 _LOG = "a log of purchases"
 _USED = "used_log"
 _MOST_MARKS = 1 << 20  # of a longer log a sample is kept
-_NOBODY = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -73,8 +65,8 @@ class HistoryReport:
     remarks: tuple[str, ...] = ()
 
 
-_Past = tuple[list[tuple[Round, EdgeResponses]], int, int, int]
-"""Past rounds, not numbered yet, with their responses; and how many rows name strangers or other products."""
+_Past = tuple[list[tuple[Round, Responses]], int, int]
+"""Past rounds, not numbered yet, with their responses; and how many rows name other products, or were used before."""
 
 
 def import_history(
@@ -84,41 +76,44 @@ def import_history(
     limit = handle.record.settings["window"] if window is None else duration("window", window)
 
     def read(view: View) -> _Past:
-        resolved = resolve(view.network, batch)
-        if batch.nodes.rows.size:
-            return _from_log(view, batch, resolved, product, limit)
-        return _from_edges(view, batch, resolved, product)
+        rows, _ = resolve(view.network, batch)
+        if batch.by_edge.all():
+            return _from_edges(view, batch, rows, product)
+        return _from_log(view, batch, rows, product, limit)
 
     with handle.read() as view:
         batch = read_responses(
             responses, strings=view.network.strings, settings=handle.record.settings, columns=columns
         )
-        if batch.nodes.rows.size and batch.edges.rows.size:
+        if batch.by_edge.any() and not batch.by_edge.all():
+            one, other = batch.lines[batch.by_edge][0], batch.lines[~batch.by_edge][0]
             raise InputError(
-                f"must be edge responses or a log of purchases; line {batch.lines[batch.edges.rows[0]]} is the one "
-                f"and line {batch.lines[batch.nodes.rows[0]]} the other. Import them one after the other.",
+                f"must be edge responses or a log of purchases; line {one} is the one and line {other} the other. "
+                "Import them one after the other.",
                 argument="history",
             )
-        if product is None and batch.length and "product" not in batch.extra:
+        if product is None and batch.length and batch.texts("product") is None:
             raise InputError(
                 "needs a field 'product' (or 'item') with ids of the catalogue.",
                 argument="history",
                 advice=("Say which column it is with ", argument("columns", {"product": "NAME"}), "."),
             )
         # All that needs no lock is done before others have to wait.
-        read_rows = check_sound(batch, resolve(view.network, batch), tolerance)
+        _, strangers = resolve(view.network, batch)
+        read_rows = check_sound(batch.report, strangers, tolerance)
         seen, past = view.ledger.seq, read(view)
     now = handle.clock()
     with handle.change(now) as view:
         if view.ledger.seq != seen:
             past = read(view)
         report = _write(view, handle.record, past, now)
-    return replace(report, left_out=read_rows.left_out, remarks=read_rows.remarks)
+    unknown = sum(entry.count for entry in strangers)
+    return replace(report, unknown=unknown, left_out=read_rows.left_out, remarks=read_rows.remarks)
 
 
 def _past_round(
-    context: Context, label: str | None, rows: EdgeResponses, span: tuple[float, float] | None = None
-) -> tuple[Round, EdgeResponses]:
+    context: Context, label: str | None, rows: Responses, span: tuple[float, float] | None = None
+) -> tuple[Round, Responses]:
     """A past round, whose mark is a hash of the caller's label and the context."""
     # By id as well as by features: two products that are described alike are two products.
     mark = hashlib.sha256(repr([label, to_json(context)]).encode()).hexdigest()
@@ -143,13 +138,13 @@ def _past_round(
 
 def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> _Past:
     """Past rounds that were told by edge, one for each product, strategy and label."""
-    at = resolved.edges.rows.tolist()
+    at = resolved.rows.tolist()
     nothing: list[Any] = [None] * len(at)
     labels = _values(batch, "round", at) or nothing
     catalogues = view.catalogues()
     products = nothing if product is not None else _entries(batch, "product", at, catalogues[0])
     strategies = nothing
-    if "strategy" in batch.extra and catalogues[1].ids:
+    if batch.texts("strategy") is not None and catalogues[1].ids:
         if isinstance(product, list | tuple):
             raise InputError("must be an id alone, since the history has a field 'strategy'.", argument="product")
         strategies = _entries(batch, "strategy", at, catalogues[1])
@@ -163,14 +158,15 @@ def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> _
         if strategy is not None:
             context = with_strategy(context, strategy, catalogues[1])
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
-        rows = _distinct(batch, resolved.take(np.array(members, dtype=np.int64), _NOBODY))
+        rows = _distinct(resolved.take(np.array(members, dtype=np.int64)))
         past.append(_past_round(context, label, rows))
-    return past, resolved.unknown, 0, 0
+    return past, 0, 0
 
 
 def _values(batch: Batch, name: str, rows: list[int]) -> list[str | None]:
     """The texts of a column; nothing if it did not come."""
-    return batch.extra[name].gather(rows).to_list() if name in batch.extra else []
+    texts = batch.texts(name)
+    return [] if texts is None else texts.gather(rows).to_list()
 
 
 def _entries(batch: Batch, name: str, rows: list[int], catalogue: Catalogue) -> list[int | str]:
@@ -196,30 +192,30 @@ def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window
     catalogues, network = view.catalogues(), view.network
     if product is None:
         texts = by_text(catalogues[0].ids)
-        codes = text_places(batch.extra["product"], list(texts))[resolved.nodes.rows]
+        codes = text_places(batch.frame["product"], list(texts))[resolved.rows]
         ids: list[Any] = list(texts.values())
         contexts = {place: ids[place] for place in np.unique(codes[codes >= 0]).tolist()}
     else:
-        codes, contexts = np.zeros(resolved.users.size, dtype=np.int64), {0: product}
+        codes, contexts = np.zeros(resolved.size, dtype=np.int64), {0: product}
         ids = [read_context(product, *catalogues).product]
     kept = np.flatnonzero(codes >= 0)
-    other = resolved.users.size - kept.size
+    other = resolved.size - kept.size
     used = used_log(view.session, view.number)
     marked = 0
     if used is not None and kept.size:
-        already_used = used.holds(resolved.users[kept], codes[kept], resolved.nodes.times[kept], ids)
+        already_used = used.holds(resolved.targets[kept], codes[kept], resolved.times[kept], ids)
         marked, kept = int(already_used.sum()), kept[~already_used]
         if not kept.size:
             raise InputError(
                 f"the campaign was created from these {marked:,} purchases: its features hold them, and as history "
                 "they would count twice. Nothing was imported. Import purchases that are not in that log."
             )
-    users = resolved.users[kept]
+    users = resolved.targets[kept]
     items = codes[kept]
-    times = resolved.nodes.times[kept]
-    spent = resolved.nodes.amounts[kept]
+    times = resolved.times[kept]
+    spent = resolved.amounts[kept]
     if not users.size:
-        return [], resolved.unknown, other, 0
+        return [], other, 0
     longest = None if window is None else duration_text(window)
     trials = activations(network.graph, users, items, times, longest)
     order = np.argsort(trials.items, kind="stable")
@@ -237,10 +233,10 @@ def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window
         own = items == place
         worth = _first_amounts(users[own], times[own], spent[own], network.graph.n_nodes)[ends[1]]
         amounts = np.where(outcomes > 0.0, worth, np.nan)
-        rows = EdgeResponses(*ends, outcomes, nothing, [None] * edges.size, amounts)
+        rows = Responses(*ends, outcomes, nothing, amounts, np.full(edges.size, None, dtype=object))
         if edges.size:
             past.append(_past_round(context, _LOG, rows, (float(first[place]), float(last[place]))))
-    return past, resolved.unknown, other, marked
+    return past, other, marked
 
 
 def _first_amounts(users: I64, times: F64, amounts: F64, n_users: int) -> F64:
@@ -252,10 +248,10 @@ def _first_amounts(users: I64, times: F64, amounts: F64, n_users: int) -> F64:
     return first
 
 
-def _distinct(batch: Batch, resolved: Resolved) -> EdgeResponses:
+def _distinct(resolved: Resolved) -> Responses:
     """The responses of one past round, by edge; a repeated one must tell the same."""
-    _, index, inverse = np.unique(resolved.numbers, return_index=True, return_inverse=True)
-    outcomes, lines = resolved.edges.outcomes, batch.lines[resolved.edges.rows]
+    _, index, inverse = np.unique(resolved.edges, return_index=True, return_inverse=True)
+    outcomes, lines = resolved.outcomes, resolved.lines
     differs = np.flatnonzero(outcomes != outcomes[index[inverse]])
     if differs.size:
         i, first = int(differs[0]), int(index[inverse[differs[0]]])
@@ -264,18 +260,11 @@ def _distinct(batch: Batch, resolved: Resolved) -> EdgeResponses:
             "edge. If they belong to different past rounds, add a field 'round'."
         )
     # Event ids stay behind: old logs number their events in their own way.
-    return EdgeResponses(
-        resolved.sources[index],
-        resolved.targets[index],
-        outcomes[index],
-        resolved.edges.times[index],
-        [None] * index.size,
-        resolved.edges.amounts[index],
-    )
+    return replace(resolved.take(index), event_ids=np.full(index.size, None, dtype=object))
 
 
 def _write(view: View, campaign: CampaignRecord, history: _Past, now: float) -> HistoryReport:
-    rounds, unknown, other, used = history
+    rounds, other, used = history
     labelled: dict[str | None, list[Round]] = {}
     for record in view.ledger.rounds.values():
         labelled.setdefault(record.label, []).append(record)
@@ -289,13 +278,13 @@ def _write(view: View, campaign: CampaignRecord, history: _Past, now: float) -> 
             named = replace(past, number=at, id=round_id(campaign, at), opened=now, closed=now, revision=seq)
             view.put_round(replace(named, value=value))
             view.session.add_responses(view.number, at, rows, seq)
-    return HistoryReport(len(new), responses, len(rounds) - len(new), unknown, other, used)
+    return HistoryReport(len(new), responses, len(rounds) - len(new), other=other, used=used)
 
 
-def _known(view: View, past: Round, rows: EdgeResponses, labelled: Sequence[Round]) -> bool:
+def _known(view: View, past: Round, rows: Responses, labelled: Sequence[Round]) -> bool:
     """Whether this round was imported before; since then somebody may have been forgotten, and be gone from both."""
     for record in labelled:
-        held = view.session.edge_responses(view.number, record.number)
+        held = view.session.responses(view.number, record.number, record.number)[record.number]
         columns = ("sources", "targets", "outcomes")
         if all(np.array_equal(getattr(held, name), getattr(rows, name)) for name in columns):
             return True

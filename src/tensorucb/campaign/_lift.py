@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._round import LEVEL, Round
-from tensorucb.campaign._told import revenue_of
+from tensorucb.campaign._told import acted_in_window, revenue_of
 from tensorucb.checks import check_number
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
@@ -360,7 +360,7 @@ def _rounds(view: View, counts: Callable[[Round], bool] = lambda record: True) -
     rounds = [r for r in view.ledger.rounds.values() if r.held_out.size and r.status != "cancelled" and counts(r)]
     if not rounds:
         raise StateError("no round has a hold-out. Open rounds with one, such as 0.2, to measure the lift.")
-    heard = [view.told(record.number).users.size for record in rounds]
+    heard = [view.told(record.number).actions.size for record in rounds]
     if not any(heard):
         raise StateError(
             "the lift needs node events (user, time) of the followers of contacted and held-out users; none were told "
@@ -378,7 +378,7 @@ def _draw(view: View, record: Round, worth: F64 | None = None) -> Draw:
     """The arms of a round; ``worth`` as `draw_of` takes it."""
     network, told = view.network, view.told(record.number)
     acted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
-    acted[told.users[record.in_window(told.times)]] = True
+    acted[acted_in_window(record, told).targets] = True
     there = network.born <= record.number
     return draw_of(network.graph, record.chosen, _drawn(record), record.held_out, acted, edges=there, worth=worth)
 

@@ -128,7 +128,7 @@ def copy_campaign(
         blobs = {name: old.blob(record.campaign, name) for name in names}
         numbers = [r.number for r in rounds]
         reasons = {at: old.explanation(record.campaign, at) for at in numbers}
-        told = old.told(record.campaign, 1, max(numbers, default=0), event_ids=True)
+        told = old.responses(record.campaign, 1, max(numbers, default=0), event_ids=True)
         users = old.users(record.campaign)
         preferences = copied_preferences(old, record.campaign, users, other_store=to is not None)
         left = () if to is not None else ("contact_group",)
@@ -151,8 +151,7 @@ def copy_campaign(
             reason = reasons[r.number]
             if reason is not None:
                 new.put_explanation(number, r.number, reason)
-            for responses in told[r.number]:
-                new.add_responses(number, r.number, responses, revision)
+            new.add_responses(number, r.number, told[r.number], revision)
 
 
 def delete_campaign(name: str, *, storage: str | os.PathLike[str] | Store = STORAGE) -> None:

@@ -17,7 +17,7 @@ from tensorucb.campaign._lift import FEW, Lift
 from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.campaign._round import Id, Kind, Reach, Revenue, Round
 from tensorucb.campaign._segments import Segments
-from tensorucb.campaign._told import Told, responded, revenue_of
+from tensorucb.campaign._told import Told, acted_in_window, responded, revenue_of
 from tensorucb.errors import FileFormatError
 from tensorucb.store._protocol import Status
 
@@ -233,7 +233,6 @@ class Tally:
             if closed:
                 self._add_contacts(record, told, acted, worth)
         promised = None if expected is None else expected.revenue
-        told_in_window = np.count_nonzero(record.in_window(told.times))
         same: dict[str, Any] = {name: getattr(record, name) for name in _SAME}
         self.marks.append((record.number, record.revision))
         self.rounds.append(
@@ -245,7 +244,7 @@ class Tally:
                 expected=expected,
                 responders=responders,
                 new_responders=new,
-                responses=int(np.count_nonzero(told.outcomes > 0.0) + told_in_window),
+                responses=int(np.count_nonzero(told.by_edge.outcomes > 0.0)) + acted_in_window(record, told).size,
                 spend=record.cost if counts else None,
                 within=_within(expected, responders) if closed else None,
                 revenue=revenue if priced else None,
@@ -258,7 +257,7 @@ class Tally:
         """Count a closed round for its product, its strategies and its users; ``worth`` is that of each response."""
         graph, rows = self.network.graph, record.contacted
         # The edges by which the round could bring responses.
-        edges = self.network.edges_in_round(rows, record.number, told.edges)
+        edges = self.network.edges_in_round(rows, record.number, told.by_edge.edges)
         edges = edges[~np.isin(graph.targets[edges], rows)]
         # Who follows several contacted users counts for the first of them, as in what each was expected to add.
         edges = edges[_of_first(graph.sources[edges], graph.targets[edges], rows)]

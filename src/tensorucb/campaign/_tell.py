@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.arrays import I64
-from tensorucb.campaign._belonging import Belonging, of_one_round, of_rounds
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._responses import Batch, Part, Resolved, read_responses
+from tensorucb.campaign._responses import Batch, Belonging, Resolved, of_one_round, of_rounds, read_responses
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
 from tensorucb.reports import LeftOut, Tolerance
-from tensorucb.store._protocol import EdgeResponses, EventContent, NodeEvents
+from tensorucb.store._protocol import NOBODY, Content
 
-_Key = int | tuple[int, float]  # an edge's number, or who acted when
 _LOGGED = 1000
 _LISTED = 10_000  # contradictions in a report; a wrong file can hold as many as rows
 
@@ -111,43 +108,15 @@ class TellLogReport(TellReport):
     rounds: Mapping[str, TellReport] = field(default_factory=dict)
 
 
-@dataclass
-class _Sorting:
-    """Rows of one batch, sorted into new, duplicate and contradictory; ``events`` is what their event ids stand for."""
-
-    network: Network
-    record: Round
-    events: dict[str, EventContent]
-    lines: I64
-    repeated: list[int] = field(default_factory=list)
-    clashes: int = 0
-    contradictions: list[Contradiction] = field(default_factory=list)
-    items: list[dict[str, Any]] = field(default_factory=list)
-    refused: set[int] = field(default_factory=set)  # rows of the batch that disagree with what is there
-    settled: set[int] = field(default_factory=set)  # repeated rows whose amount is new, or another one
-
-    def clash(self, row: int, ids: tuple[Any, Any], kept: Any, told: Any, users: list[int], event: str | None) -> None:
-        self.clashes += 1
-        self.refused.add(row)
-        if len(self.contradictions) < _LISTED:
-            self.contradictions.append(Contradiction(int(self.lines[row]), *ids, kept, told, event))
-        if len(self.items) == _LOGGED:
-            return
-        # The log names no ids, so that forgetting a user needs to look at rows alone.
-        if event is not None:
-            kept, told = "another event of this id", "this one"
-        self.items.append({"users": users, "kept": kept, "told": told})
-
-
 def tell(handle: Handle, round_id: str | int, responses: Any, tolerance: Tolerance, columns: Any) -> TellReport:
     """Store responses of a round, durably; see `Campaign.tell`."""
-    report = _tell(handle, responses, tolerance, columns, partial(of_one_round, round_id))
-    return TellReport(**{field.name: getattr(report, field.name) for field in fields(TellReport)})
+    return _tell(handle, responses, tolerance, columns, partial(of_one_round, round_id))[0]
 
 
 def tell_log(handle: Handle, responses: Any, tolerance: Tolerance, columns: Any) -> TellLogReport:
     """Store the rows of a log that belong to rounds, in one transaction; see `Campaign.tell_log`."""
-    return _tell(handle, responses, tolerance, columns, of_rounds)
+    total, other, reports = _tell(handle, responses, tolerance, columns, of_rounds)
+    return TellLogReport(**vars(total), other=other, rounds=reports)
 
 
 def _tell(
@@ -156,7 +125,8 @@ def _tell(
     tolerance: Tolerance,
     columns: Any,
     find_rounds: Callable[[View, Batch, Tolerance], Belonging],
-) -> TellLogReport:
+) -> tuple[TellReport, int, dict[str, TellReport]]:
+    """What became of all rows, how many belong to no round, and what became of those of each round."""
     with handle.read() as view:
         batch = read_responses(
             responses, strings=view.network.strings, settings=handle.record.settings, columns=columns
@@ -167,11 +137,11 @@ def _tell(
 
     def store(view: View, now: float) -> tuple[Belonging, dict[str, TellReport]]:
         still = belonging if view.ledger.changed == changed else find_rounds(view, batch, tolerance)
-        return still, {record.id: _store(view, record, batch, rows, now) for record, rows in still.rounds}
+        return still, {record.id: _store(view, record, rows, now) for record, rows in still.rounds}
 
     used, reports = handle.write_together(store)
     each = list(reports.values())
-    total = TellLogReport(
+    total = TellReport(
         accepted=sum(report.accepted for report in each),
         duplicates=sum(report.duplicates for report in each),
         contradictions=tuple(clash for report in each for clash in report.contradictions),
@@ -180,178 +150,163 @@ def _tell(
         unknown=used.unknown,
         left_out=(*used.report.left_out, *(entry for report in each for entry in report.left_out)),
         remarks=batch.remarks,
-        other=used.other,
-        rounds=reports,
     )
     which = f"round {used.rounds[0][0].number}" if len(used.rounds) == 1 else f"{len(used.rounds)} rounds"
     counts = total.accepted, total.duplicates
     _log.info("campaign %r: %s told, %d new, %d known", handle.record.name, which, *counts)
-    return total
+    return total, used.other, reports
 
 
-def _store(view: View, record: Round, batch: Batch, resolved: Resolved, now: float) -> TellReport:
+def _store(view: View, record: Round, rows: Resolved, now: float) -> TellReport:
     """Sort the rows, append those that are new to the round, and log it."""
     session = view.session
     told = view.told(record.number)
-    resolved = resolved.since(record.opened)
-    wanted = {e for e in (*resolved.edges.event_ids, *resolved.nodes.event_ids) if e is not None}
-    events = session.known_event_ids(view.number, sorted(wanted)) if wanted else {}
-    sorting = _Sorting(view.network, record, events, batch.lines)
-    new = resolved.take(_new_edges(sorting, resolved, told), _new_nodes(sorting, resolved, told))
-    new, filled = _amounts(sorting, resolved, told, new)
-    accepted = new.numbers.size + new.users.size + len(filled)
-    priced = len(filled) + int(np.isfinite(new.edges.amounts).sum() + np.isfinite(new.nodes.amounts).sum())
+    rows = rows.since(record.opened)
+    clashes = _Clashes(view.network, rows)
+    sorting = _sort(view, record, told, rows, clashes)
+    new, filled = sorting.new, sorting.filled
+    accepted = new.size + int(np.count_nonzero(filled))
+    priced = int(np.count_nonzero(np.isfinite(new.amounts)) + np.count_nonzero(filled))
     late, seq = accepted if record.status == "closed" else 0, 0
     if accepted:
-        counts = {"id": record.id, "edges": new.numbers.size, "nodes": new.users.size, "late": late}
+        counts = {"id": record.id, "edges": new.by_edge.size, "nodes": new.actions.size, "late": late}
         seq = view.append("told", record.number, {**counts, "amounts": priced} if priced else counts, now)
-    columns = new.edges.outcomes, new.edges.times, new.edges.event_ids, new.edges.amounts
-    edges = EdgeResponses(new.sources, new.targets, *columns)
-    nodes = NodeEvents(new.users, new.nodes.times, new.nodes.event_ids, new.nodes.amounts)
-    session.add_responses(view.number, record.number, edges, seq)
-    session.add_responses(view.number, record.number, nodes, seq)
-    if filled:
-        graph = view.network.graph
-        ends = {key: (int(graph.sources[key]), int(graph.targets[key])) for key in filled if isinstance(key, int)}
-        by_edge = {ends[key]: amount for key, amount in filled.items() if isinstance(key, int)}
-        by_node = {key: amount for key, amount in filled.items() if not isinstance(key, int)}
-        session.fill_amounts(view.number, record.number, by_edge, by_node)
+        session.add_responses(view.number, record.number, new, seq)
+    if filled.any():
+        session.fill_amounts(view.number, record.number, sorting.told.take(filled))
     if late:
         # With more to learn from, a round that could not be learned is tried again.
         record = replace(record, revision=seq, quarantined=None)
     if late or priced:
         view.put_round(replace(record, priced=record.priced or priced > 0))
-    if sorting.clashes:
-        clashes = {"id": record.id, "count": sorting.clashes, "items": sorting.items}
-        view.append("contradiction", record.number, clashes, now)
-    outside = int(np.count_nonzero(~record.in_window(new.nodes.times)))
-    repeated = [row for row in sorting.repeated if row not in sorting.settled]
-    again = LeftOut.of_lines("told before", batch.lines[np.array(repeated, dtype=np.int64)])
+    if clashes.count:
+        payload = {"id": record.id, "count": clashes.count, "items": clashes.items}
+        view.append("contradiction", record.number, payload, now)
+    outside = int(np.count_nonzero(~record.in_window(new.actions.times)))
+    again = LeftOut.of_lines("told before", rows.lines[sorting.duplicate])
+    view.remember(record.number, seq, sorting.told.plus(new))
     left_out = (again,) if again.count else ()
-    # Where older responses have got an amount, the round is read again.
-    view.remember(record.number, seq, None if filled else told.plus(new))
-    return TellReport(accepted, again.count, tuple(sorting.contradictions), late, outside, left_out=left_out)
+    return TellReport(accepted, again.count, tuple(clashes.contradictions), late, outside, left_out=left_out)
 
 
-def _by_event_id(sorting: _Sorting, batch: Part, kind: str, *columns: Iterable[Any]) -> NDArray[np.bool_]:
-    """Which rows are not settled by their event id alone; ``columns`` are source or user, target and outcome."""
-    network, fresh = sorting.network, np.ones(batch.rows.size, dtype=np.bool_)
-    for i, (event_id, time, *values) in enumerate(zip(batch.event_ids, batch.times.tolist(), *columns, strict=True)):
-        if event_id is None:
-            continue
-        user, target, outcome = values
-        content = (sorting.record.number, kind, user, target, outcome, None if math.isnan(time) else time)
-        before = sorting.events.setdefault(event_id, content)
-        if before is content:
-            continue
-        fresh[i] = False
-        if before == content:
-            sorting.repeated.append(int(batch.rows[i]))
-            continue
-        users = sorted({int(value) for ends in (before[2:4], content[2:4]) for value in ends if value is not None})
-        kept, told = (_described(network, event) for event in (before, content))
-        sorting.clash(int(batch.rows[i]), (_name(network, user), _name(network, target)), kept, told, users, event_id)
-    return fresh
+class _Clashes:
+    """The rows of a batch that disagree with what is there; the first ones are listed, and logged."""
+
+    def __init__(self, network: Network, rows: Resolved) -> None:
+        self.network = network
+        self.rows = rows
+        self.refused = np.zeros(rows.size, dtype=np.bool_)
+        self.count = 0
+        self.contradictions: list[Contradiction] = []
+        self.items: list[dict[str, Any]] = []
+
+    def add(self, row: int, kept: Any, told: Any) -> None:
+        """Outcomes or amounts disagree."""
+        self._add(row, kept, told, None, set())
+
+    def add_event(self, row: int, kept: tuple[int, Content], told: tuple[int, Content]) -> None:
+        """An event id stands for two contents, each of a round."""
+        described = _described(self.network, *kept), _described(self.network, *told)
+        self._add(row, *described, self.rows.event_ids[row], set(kept[1][:2]))
+
+    def _add(self, row: int, kept: Any, told: Any, event_id: str | None, others: set[int]) -> None:
+        self.count += 1
+        self.refused[row] = True
+        source, target = int(self.rows.sources[row]), int(self.rows.targets[row])
+        if len(self.contradictions) < _LISTED:
+            names = [_name(self.network, user) for user in (source, target) if user != NOBODY]
+            ends = names[0], names[1] if len(names) > 1 else None
+            self.contradictions.append(Contradiction(int(self.rows.lines[row]), *ends, kept, told, event_id))
+        if len(self.items) < _LOGGED:
+            # The log names no ids, so that forgetting a user needs to look at rows alone.
+            if event_id is not None:
+                kept, told = "another event of this id", "this one"
+            users = sorted({source, target, *others} - {NOBODY})
+            self.items.append({"users": users, "kept": kept, "told": told})
 
 
-def _name(network: Network, row: int | None) -> Any:
-    return None if row is None else network.graph.ids[row].item()
+def _name(network: Network, row: int) -> Any:
+    return network.graph.ids[row].item()
 
 
-def _described(network: Network, content: EventContent) -> Mapping[str, Any]:
-    number, kind, user, target, outcome, time = content
-    if kind == "node":
-        return {"round": number, "user": _name(network, user), "time": time}
-    ends = {"source": _name(network, user), "target": _name(network, target)}
+def _described(network: Network, number: int, content: Content) -> Mapping[str, Any]:
+    source, target, outcome, time = content
+    if source == NOBODY:
+        return {"round": number, "user": _name(network, target), "time": time}
+    ends = {"source": _name(network, source), "target": _name(network, target)}
     return {"round": number, **ends, "outcome": outcome, "time": time}
 
 
-def _new_edges(sorting: _Sorting, resolved: Resolved, told: Told) -> I64:
-    """Places of the edge responses that are neither duplicates nor contradictions."""
-    ids, batch = sorting.network.graph.ids, resolved.edges
-    s, t = resolved.sources, resolved.targets
-    at = np.arange(s.size)
-    if any(event_id is not None for event_id in batch.event_ids):
-        columns = (s.tolist(), t.tolist(), batch.outcomes.tolist())
-        at = np.flatnonzero(_by_event_id(sorting, batch, "edge", *columns))
-    if at.size == 0:
-        return at
-    edges, outcomes = resolved.numbers[at], batch.outcomes[at]
-    _, index, inverse = np.unique(edges, return_index=True, return_inverse=True)
-    before = told.standing[edges]
-    # For each row the outcome that stands for its edge, and whether the row is the one that sets it.
-    standing = np.where(before < 0, outcomes[index[inverse]], before)
-    first = np.zeros(at.size, dtype=np.bool_)
-    first[index] = True
-    first &= before < 0
-    differs = outcomes != standing
-    sorting.repeated += batch.rows[at[~first & ~differs]].tolist()
-    for i in np.flatnonzero(~first & differs).tolist():
-        row = int(at[i])
-        ends, pair = (ids[s[row]].item(), ids[t[row]].item()), [int(s[row]), int(t[row])]
-        sorting.clash(int(batch.rows[row]), ends, float(standing[i]), float(outcomes[i]), pair, None)
-    return at[first]
+class _Sorting(NamedTuple):
+    """Rows of a batch that are ``new``, and which are duplicates; all others are contradictions, or bring an amount.
 
-
-def _new_nodes(sorting: _Sorting, resolved: Resolved, told: Told) -> I64:
-    """Places of the node events that are new; the same user at the same moment is the same event."""
-    batch, users = resolved.nodes, resolved.users
-    at = np.arange(users.size)
-    if any(event_id is not None for event_id in batch.event_ids):
-        nothing = [None] * at.size
-        at = np.flatnonzero(_by_event_id(sorting, batch, "node", users.tolist(), nothing, nothing))
-    new, here = [], set[tuple[int, float]]()
-    moments = zip(users[at].tolist(), batch.times[at].tolist(), strict=True)
-    for i, moment in zip(at.tolist(), moments, strict=True):
-        if moment in told.actions or moment in here:
-            sorting.repeated.append(int(batch.rows[i]))
-        else:
-            new.append(i)
-        here.add(moment)
-    return np.array(new, dtype=np.int64)
-
-
-def _amounts(sorting: _Sorting, resolved: Resolved, told: Told, new: Resolved) -> tuple[Resolved, dict[_Key, float]]:
-    """The new rows with their amounts, and the amounts of older responses that had none.
-
-    The first amount of a response stands, whichever row brought it; another one is a contradiction.
+    ``told`` is what the round was told before, with the amounts that the batch brings to those ``filled``.
     """
-    filled: dict[_Key, float] = {}
-    if not (np.isfinite(resolved.edges.amounts).any() or np.isfinite(resolved.nodes.amounts).any()):
-        return new, filled
-    by_edge: dict[_Key, float] = dict(zip(told.edges.tolist(), told.edge_amounts.tolist(), strict=True))
-    ends = list(zip(resolved.sources.tolist(), resolved.targets.tolist(), strict=True))
-    edges = _settled(sorting, resolved.edges, resolved.numbers.tolist(), ends, by_edge, filled)
-    moments = list(zip(resolved.users.tolist(), resolved.nodes.times.tolist(), strict=True))
-    people = [(user, None) for user in resolved.users.tolist()]
-    nodes = _settled(sorting, resolved.nodes, moments, people, dict(told.actions), filled)
-    of_edges = np.array([edges[number] for number in new.numbers.tolist()])
-    of_nodes = np.array([nodes[key] for key in zip(new.users.tolist(), new.nodes.times.tolist(), strict=True)])
-    with_amounts = replace(new.edges, amounts=of_edges), replace(new.nodes, amounts=of_nodes)
-    return replace(new, edges=with_amounts[0], nodes=with_amounts[1]), filled
+
+    new: Told
+    duplicate: NDArray[np.bool_]
+    told: Told
+    filled: NDArray[np.bool_]
 
 
-def _settled(
-    sorting: _Sorting,
-    part: Part,
-    keys: Sequence[_Key],
-    ends: Sequence[tuple[int, int | None]],
-    before: dict[_Key, float],
-    filled: dict[_Key, float],
-) -> dict[_Key, float]:
-    """The amount of each response, by its key; ``before`` are those told earlier, ``filled`` gets what they lacked."""
-    amounts = dict(before)
-    for row, key, users, amount in zip(part.rows.tolist(), keys, ends, part.amounts.tolist(), strict=True):
-        standing = amounts.setdefault(key, math.nan)
-        if math.isnan(amount) or row in sorting.refused or standing == amount:
-            continue
-        if math.isnan(standing):
-            amounts[key] = amount
-            if key in before:
-                filled[key] = amount
-                sorting.settled.add(row)
-            continue
-        names = _name(sorting.network, users[0]), _name(sorting.network, users[1])
-        sorting.clash(row, names, standing, amount, [user for user in users if user is not None], None)
-        sorting.settled.add(row)
+def _sort(view: View, record: Round, told: Told, rows: Resolved, clashes: _Clashes) -> _Sorting:
+    """Find the rows that are new: the first of their key, whose event id, if there is one, is not known."""
+    fresh = _without_known_id(view, record, rows, clashes)
+    both = Told.joined([told, rows])
+    # The first row of a key stands: one that was told before, or else the first of the batch.
+    order = np.concatenate([np.arange(told.size), told.size + np.argsort(~fresh, kind="stable")])
+    _, first, group = np.unique(both.keys[order], return_index=True, return_inverse=True)
+    standing = np.empty_like(order)
+    standing[order] = order[first[group]]
+    standing = standing[told.size :]
+    new = fresh & (standing == told.size + np.arange(rows.size))
+    outcomes = both.outcomes[standing]
+    for row in np.flatnonzero(fresh & (rows.outcomes != outcomes)).tolist():
+        clashes.add(row, float(outcomes[row]), float(rows.outcomes[row]))
+    duplicate = ~new & ~clashes.refused
+    amounts = _amounts(both.amounts, standing, told.size, rows, duplicate, clashes)
+    both = replace(both, amounts=amounts)
+    before = both.take(np.arange(told.size))
+    filled = np.isnan(told.amounts) & np.isfinite(before.amounts)
+    return _Sorting(both.take(told.size + np.flatnonzero(new)), duplicate, before, filled)
+
+
+def _without_known_id(view: View, record: Round, rows: Resolved, clashes: _Clashes) -> NDArray[np.bool_]:
+    """Which rows have no event id that is known already; with one, they are a duplicate or a contradiction."""
+    fresh = np.ones(rows.size, dtype=np.bool_)
+    named = [row for row, event_id in enumerate(rows.event_ids) if event_id is not None]
+    if not named:
+        return fresh
+    known = view.session.known_event_ids(view.number, sorted({rows.event_ids[row] for row in named}))
+    contents = rows.contents()
+    for row in named:
+        told = record.number, contents[row]
+        kept = known.setdefault(rows.event_ids[row], told)
+        fresh[row] = kept is told
+        if kept != told:
+            clashes.add_event(row, kept, told)
+    return fresh
+
+
+def _amounts(
+    amounts: F64,
+    standing: I64,
+    n_told: int,
+    rows: Resolved,
+    duplicate: NDArray[np.bool_],
+    clashes: _Clashes,
+) -> F64:
+    """The amount of each response that was told before or now: the first one, whichever row brought it.
+
+    Another one is a contradiction. A repeated row that brings the amount of an older response is no duplicate.
+    """
+    amounts = amounts.copy()
+    for row in np.flatnonzero(np.isfinite(rows.amounts) & ~clashes.refused).tolist():
+        at, amount = standing[row], float(rows.amounts[row])
+        if np.isnan(amounts[at]):
+            amounts[at] = amount
+            duplicate[row] &= at >= n_told
+        elif amounts[at] != amount:
+            clashes.add(row, float(amounts[at]), amount)
+            duplicate[row] = False
     return amounts

@@ -1,85 +1,57 @@
-"""What a round was told, by edge number; and what that teaches: outcomes by edge, and credit for node events."""
+"""What a round was told, by edge number; and what that teaches: outcomes by edge, and credit for those who acted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._responses import Resolved
 from tensorucb.campaign._round import Round
 from tensorucb.graph import Graph
-from tensorucb.store._protocol import EdgeResponses, NodeEvents
-
-if TYPE_CHECKING:
-    from tensorucb.store._session import Session
+from tensorucb.store._protocol import NOBODY, Responses
 
 
-@dataclass(eq=False)
-class Told:
-    """What a round has been told so far; it never changes. Numbers and rows are of one revision of the network.
+@dataclass(frozen=True, eq=False)
+class Told(Responses):
+    """Responses by graph row and edge number, of one revision of the network; ``edges`` is -1 for those who acted.
 
-    ``edges`` and ``outcomes`` hold each edge of which an outcome was told, once; ``users`` and ``times`` say who acted
-    (by graph row) and when. ``edge_amounts`` and ``amounts`` are what these responses were worth, NaN if not told.
+    What a round has been told so far is in the order of `keys`, with each key once.
     """
 
-    n_edges: int
     edges: I64
-    outcomes: F64
-    edge_amounts: F64
-    users: I64
-    times: F64
-    amounts: F64
 
     @classmethod
-    def read(cls, session: Session, campaign: int, first: int, last: int, network: Network) -> dict[int, Told]:
-        """What rounds ``first`` to ``last`` were told, from the store."""
-        rounds = session.told(campaign, first, last)
-        return {number: cls.of(told, acted, network) for number, (told, acted) in rounds.items()}
-
-    @classmethod
-    def of(cls, told: EdgeResponses, acted: NodeEvents, network: Network) -> Told:
+    def of(cls, rows: Responses, network: Network) -> Told:
         """The same of stored rows."""
-        graph = network.graph
-        edges = graph.edge_between(told.sources, told.targets)
-        return cls(graph.n_edges, edges, told.outcomes, told.amounts, acted.users, acted.times, acted.amounts)
+        edges = np.full(rows.size, -1, dtype=np.int64)
+        named = rows.sources != NOBODY
+        edges[named] = network.graph.edge_between(rows.sources[named], rows.targets[named])
+        columns = {column.name: getattr(rows, column.name) for column in fields(Responses)}
+        return cls(**columns, edges=edges)._in_order()
 
     @cached_property
-    def standing(self) -> NDArray[np.int8]:
-        """For each edge of the graph the outcome told, or -1."""
-        standing = np.full(self.n_edges, -1, dtype=np.int8)
-        standing[self.edges] = self.outcomes.astype(np.int8)
-        return standing
+    def keys(self) -> NDArray[np.complex128]:
+        """What makes a row the same response again: its edge; or who acted, and when.
 
-    @cached_property
-    def actions(self) -> dict[tuple[int, float], float]:
-        """Who (by row) acted when, and what that was worth."""
-        moments = zip(self.users.tolist(), self.times.tolist(), strict=True)
-        return dict(zip(moments, self.amounts.tolist(), strict=True))
+        Complex numbers are sorted by their real part, and then by the imaginary one.
+        """
+        keys = np.zeros(self.size, dtype=np.complex128)
+        acted = self.edges < 0
+        keys.real = np.where(acted, -1 - self.targets, self.edges)
+        keys.imag = np.where(acted, self.times, 0.0)
+        return keys
 
-    def plus(self, new: Resolved) -> Told:
-        """The same with more outcomes and actions, once they are durable."""
-        edges, nodes = new.edges, new.nodes
-        rows = Told(0, new.numbers, edges.outcomes, edges.amounts, new.users, nodes.times, nodes.amounts)
-        told = Told(
-            self.n_edges,
-            np.concatenate([self.edges, rows.edges]),
-            np.concatenate([self.outcomes, rows.outcomes]),
-            np.concatenate([self.edge_amounts, rows.edge_amounts]),
-            np.concatenate([self.users, rows.users]),
-            np.concatenate([self.times, rows.times]),
-            np.concatenate([self.amounts, rows.amounts]),
-        )
-        told.standing = self.standing.copy()
-        told.standing[rows.edges] = rows.outcomes.astype(np.int8)
-        told.actions = {**self.actions, **rows.actions}
-        return told
+    def _in_order(self) -> Told:
+        return self.take(np.argsort(self.keys, kind="stable"))
+
+    def plus(self, new: Told) -> Told:
+        """The same with more responses, once they are durable."""
+        return Told.joined([self, new])._in_order()
 
 
 def learned(network: Network, record: Round, told: Told, probabilities: Callable[[], F64]) -> tuple[I64, F64]:
@@ -88,21 +60,22 @@ def learned(network: Network, record: Round, told: Told, probabilities: Callable
     All out-edges of the contacted users, silence being 0; of an imported round only the edges that were told. What
     was told of an edge and the credit from node events combine by maximum.
     """
-    order = np.argsort(told.edges, kind="stable")
-    told_edges, told_outcomes = told.edges[order], told.outcomes[order]
+    by_edge = told.by_edge
     if record.kind == "history":
-        return told_edges, told_outcomes
+        return by_edge.edges, by_edge.outcomes
     # An edge that joined later was not silent in this round, but may have been told.
-    edges = network.edges_in_round(record.contacted, record.number, told_edges)
-    outcomes = np.zeros(edges.size)
-    if told.users.size:
-        inside = record.in_window(told.times)
-        acted = told.users[inside], told.times[inside]
-        outcomes = credits(record.credit, network.graph, edges, *acted, record.opened, probabilities)
-    held = np.isin(told_edges, edges)
-    at = np.searchsorted(edges, told_edges[held])
-    outcomes[at] = np.maximum(outcomes[at], told_outcomes[held])
+    edges = network.edges_in_round(record.contacted, record.number, by_edge.edges)
+    acted = acted_in_window(record, told)
+    outcomes = credits(record.credit, network.graph, edges, acted.targets, acted.times, record.opened, probabilities)
+    held = np.isin(by_edge.edges, edges)
+    at = np.searchsorted(edges, by_edge.edges[held])
+    outcomes[at] = np.maximum(outcomes[at], by_edge.outcomes[held])
     return edges, outcomes
+
+
+def acted_in_window(record: Round, told: Told) -> Told:
+    """Those who acted between the contact and the end of the window; other actions count for nothing."""
+    return told.actions.take(record.in_window(told.actions.times))
 
 
 def responded(network: Network, record: Round, told: Told) -> NDArray[np.bool_]:
@@ -113,12 +86,13 @@ def responded(network: Network, record: Round, told: Told) -> NDArray[np.bool_]:
     """
     graph, contacted = network.graph, record.contacted
     responders = np.zeros(graph.n_nodes, dtype=np.bool_)
-    responders[graph.targets[told.edges[told.outcomes > 0.0]]] = True
-    if told.users.size:
+    by_edge = told.by_edge
+    responders[by_edge.targets[by_edge.outcomes > 0.0]] = True
+    acted = acted_in_window(record, told).targets
+    if acted.size:
         follows = np.zeros(graph.n_nodes, dtype=np.bool_)
         follows[graph.targets[network.edges_in_round(contacted, record.number)]] = True
-        rows = told.users[record.in_window(told.times)]
-        responders[rows[follows[rows]]] = True
+        responders[acted[follows[acted]]] = True
     responders[contacted] = False
     return responders
 
@@ -128,13 +102,13 @@ def amounts_of(network: Network, record: Round, told: Told) -> F64:
 
     Purchases within the window are added up. Several edges tell of the same response, so the largest of them counts.
     """
-    graph = network.graph
-    purchases = np.isfinite(told.amounts) & record.in_window(told.times)
-    bought = np.bincount(told.users[purchases], weights=told.amounts[purchases], minlength=graph.n_nodes)
-    amounts = np.full(graph.n_nodes, np.nan)
-    amounts[told.users[purchases]] = bought[told.users[purchases]]
-    by_edge = np.isfinite(told.edge_amounts) & (told.outcomes > 0.0)
-    np.fmax.at(amounts, graph.targets[told.edges[by_edge]], told.edge_amounts[by_edge])
+    n_users = network.graph.n_nodes
+    acted = acted_in_window(record, told)
+    purchases = acted.take(np.isfinite(acted.amounts))
+    amounts = np.full(n_users, np.nan)
+    amounts[purchases.targets] = np.bincount(purchases.targets, purchases.amounts, n_users)[purchases.targets]
+    priced = told.by_edge.take(np.isfinite(told.by_edge.amounts) & (told.by_edge.outcomes > 0.0))
+    np.fmax.at(amounts, priced.targets, priced.amounts)
     return amounts
 
 

@@ -12,9 +12,11 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar
+from functools import cached_property
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import unstorable
@@ -59,31 +61,57 @@ class RoundRecord:
     payload: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class EdgeResponses:
-    """Outcomes by edge, as columns of one length; NaN or None where no time, event id or amount was given."""
+NOBODY = -1
+"""In place of a source: somebody acted, and nobody is named who led them to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Responses:
+    """What a round was told, as columns of one length; users are numbers.
+
+    A row tells the outcome of the edge from ``sources`` to ``targets``. Or it tells that the target acted: then the
+    source is `NOBODY`, and the outcome 1. Times and amounts are NaN, event ids None, where none was told.
+    """
 
     sources: I64
     targets: I64
     outcomes: F64
     times: F64
-    event_ids: Sequence[str | None]
     amounts: F64
+    event_ids: NDArray[np.object_]
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return self.sources.size
+
+    def take(self, at: NDArray[Any]) -> Self:
+        """Some of the rows, by their places or by a mask."""
+        return replace(self, **{column.name: getattr(self, column.name)[at] for column in fields(self)})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Responses]) -> Self:
+        """The rows of several, one after the other; each has at least the columns of this class."""
+        return cls(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)))
+
+    @cached_property
+    def by_edge(self) -> Self:
+        """The rows that tell of an edge."""
+        return self.take(self.sources != NOBODY)
+
+    @cached_property
+    def actions(self) -> Self:
+        """The rows that tell who acted."""
+        return self.take(self.sources == NOBODY)
+
+    def contents(self) -> list[Content]:
+        """Source, target, outcome and time of each row; None where there is no time, so that equal rows compare so."""
+        times = [None if math.isnan(time) else time for time in self.times.tolist()]
+        return list(zip(self.sources.tolist(), self.targets.tolist(), self.outcomes.tolist(), times, strict=True))
 
 
-@dataclass(frozen=True)
-class NodeEvents:
-    """Who acted when, and what it was worth, as columns of one length."""
-
-    users: I64
-    times: F64
-    event_ids: Sequence[str | None]
-    amounts: F64
-
-
-Responses = EdgeResponses | NodeEvents
-EventContent = tuple[int, str, int, int | None, float | None, float | None]
-"""A response with an event id: round, "edge" or "node", source or user, target, outcome, time."""
+Content = tuple[int, int, float, float | None]
+"""What a response says: source, target, outcome, time."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +136,8 @@ class TokenRecord:
     created: float
 
 
-R = TypeVar("R", bound=Responses)
-_USER = "<i8"
-# The columns of numbers, and how each is packed: rows of users as integers, all else as floats.
-_NUMBERS: dict[type, dict[str, str]] = {
-    kind: {
-        column.name: _USER if column.type == "I64" else "<f8" for column in fields(kind) if column.name != "event_ids"
-    }
-    for kind in (EdgeResponses, NodeEvents)
-}
+# The columns of numbers, and how each is packed.
+_NUMBERS = {"sources": "<i8", "targets": "<i8", "outcomes": "<f8", "times": "<f8", "amounts": "<f8"}
 
 
 def dump_json(payload: Mapping[str, Any]) -> str:
@@ -125,17 +146,6 @@ def dump_json(payload: Mapping[str, Any]) -> str:
         return json.dumps(dict(payload), sort_keys=True)
     except (TypeError, ValueError) as error:
         raise InputError(f"a payload must be plain JSON: {error}. Convert arrays and NumPy numbers first.") from error
-
-
-def load_json(text: str) -> dict[str, Any]:
-    """The mapping that :func:`dump_json` wrote."""
-    try:
-        payload = json.loads(text)
-    except (TypeError, ValueError) as error:
-        raise damage(f"a payload is not JSON ({error})") from error
-    if not isinstance(payload, dict):
-        raise damage("a payload is not a mapping")
-    return payload
 
 
 def check_texts(texts: Iterable[str | None], what: str) -> None:
@@ -150,7 +160,7 @@ def check_texts(texts: Iterable[str | None], what: str) -> None:
 
 def check_columns(rows: Responses) -> None:
     """Refuse columns of different lengths, event ids that cannot be stored, and the same event id twice."""
-    lengths = {len(column) for column in vars(rows).values()}
+    lengths = {len(getattr(rows, column.name)) for column in fields(rows)}
     if len(lengths) > 1:
         raise ShapeError(f"the columns of one batch must have one length; got {sorted(lengths)}.")
     check_texts(rows.event_ids, "an event id")
@@ -173,56 +183,44 @@ def pack(rows: Responses) -> bytes:
 
     Of each column first bytes come first, then second ones: most of these are zeros, which take no space together.
     """
-    columns = (np.ascontiguousarray(getattr(rows, name), kind) for name, kind in _NUMBERS[type(rows)].items())
+    columns = (np.ascontiguousarray(getattr(rows, name), kind) for name, kind in _NUMBERS.items())
     return zlib.compress(b"".join(column.view(np.uint8).reshape(-1, 8).T.tobytes() for column in columns))
 
 
-def unpack(kind: type[R], data: bytes, event_ids: Mapping[int, str]) -> R:
+def unpack(data: bytes, event_ids: Mapping[int, str]) -> Responses:
     """The batch that :func:`pack` made; ``event_ids`` are those of some rows, by place."""
-    numbers = _NUMBERS[kind]
     content = zlib.decompress(data)
-    length = len(content) // (8 * len(numbers))
-    parts = np.frombuffer(content, np.uint8).reshape(len(numbers), 8, length)
+    length = len(content) // (8 * len(_NUMBERS))
+    parts = np.frombuffer(content, np.uint8).reshape(len(_NUMBERS), 8, length)
     columns = {
-        name: part.T.copy().view(dtype).ravel() for part, (name, dtype) in zip(parts, numbers.items(), strict=True)
+        name: part.T.copy().view(kind).ravel() for part, (name, kind) in zip(parts, _NUMBERS.items(), strict=True)
     }
-    return kind(**columns, event_ids=[event_ids.get(place) for place in range(length)])
+    names = np.full(length, None, dtype=object)
+    names[list(event_ids)] = list(event_ids.values())
+    return Responses(**columns, event_ids=names)
 
 
-def joined(kind: type[R], batches: Sequence[R]) -> R:
-    """The rows of several batches, by user, then by the next column; what comes first stays first otherwise."""
-    columns = {
-        name: np.concatenate([np.empty(0, dtype), *(getattr(batch, name) for batch in batches)])
-        for name, dtype in _NUMBERS[kind].items()
-    }
-    event_ids = [name for batch in batches for name in batch.event_ids]
-    first, second, *_ = columns.values()
-    order = np.lexsort((np.where(np.isnan(second), -np.inf, second), first))
-    return kind(
-        **{name: column[order] for name, column in columns.items()}, event_ids=[event_ids[at] for at in order.tolist()]
-    )
+NOTHING = unpack(zlib.compress(b""), {})
 
 
-def without_user(rows: R, gone: int) -> R:
+def in_order(batches: Sequence[Responses]) -> Responses:
+    """The rows of several batches, by source, target and time; what comes first stays first otherwise."""
+    rows = Responses.joined([NOTHING, *batches])
+    times = np.where(np.isnan(rows.times), -np.inf, rows.times)
+    return rows.take(np.lexsort((times, rows.targets, rows.sources)))
+
+
+def without_user(rows: Responses, gone: int) -> Responses:
     """A batch once a user is erased: without the rows that name them, and with the users behind them moved up."""
-    users = [name for name, dtype in _NUMBERS[type(rows)].items() if dtype == _USER]
-    kept = np.all([getattr(rows, name) != gone for name in users], axis=0)
-    columns = {name: getattr(rows, name)[kept] for name in _NUMBERS[type(rows)]}
-    columns |= {name: columns[name] - (columns[name] > gone) for name in users}
-    event_ids = [name for name, stays in zip(rows.event_ids, kept.tolist(), strict=True) if stays]
-    return replace(rows, **columns, event_ids=event_ids)
+    kept = rows.take((rows.sources != gone) & (rows.targets != gone))
+    return replace(kept, sources=kept.sources - (kept.sources > gone), targets=kept.targets - (kept.targets > gone))
 
 
-def with_amounts(rows: R, amounts: Mapping[Any, float]) -> R:
-    """A batch with the amounts of rows that have none, by their first two columns."""
-    first, second, *_ = (getattr(rows, name).tolist() for name in _NUMBERS[type(rows)])
+def with_amounts(rows: Responses, priced: Responses) -> Responses:
+    """A batch with the amounts of those of its rows that had none and are among ``priced`` ones."""
+    amounts = dict(zip(priced.contents(), priced.amounts.tolist(), strict=True))
     filled = [
-        amounts.get(key, math.nan) if math.isnan(amount) else amount
-        for key, amount in zip(zip(first, second, strict=True), rows.amounts.tolist(), strict=True)
+        amounts.get(content, math.nan) if math.isnan(amount) else amount
+        for content, amount in zip(rows.contents(), rows.amounts.tolist(), strict=True)
     ]
     return replace(rows, amounts=np.array(filled))
-
-
-def damage(what: object) -> FileFormatError:
-    """The error for rows that nobody can have written."""
-    return FileFormatError(f"the store is damaged: {what}. Use another copy.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,10 +17,8 @@ from tensorucb.store import _tables as tables
 from tensorucb.store._backend import HELD
 from tensorucb.store._protocol import (
     CampaignRecord,
-    EdgeResponses,
-    EventContent,
+    Content,
     EventRecord,
-    NodeEvents,
     Preference,
     Responses,
     RoundRecord,
@@ -28,8 +26,7 @@ from tensorucb.store._protocol import (
     check_columns,
     check_texts,
     dump_json,
-    joined,
-    load_json,
+    in_order,
     pack,
     unpack,
     with_amounts,
@@ -37,7 +34,6 @@ from tensorucb.store._protocol import (
 )
 from tensorucb.store._rows import CheckedRows, Row
 
-_KINDS: dict[str, type[Responses]] = {"edge": EdgeResponses, "node": NodeEvents}
 _STORE = 0  # in place of a campaign's number: what belongs to the whole store
 _IDS = "user-ids"
 _SECRET = "secret"
@@ -83,7 +79,7 @@ class Session(CheckedRows):
     def campaigns(self) -> list[CampaignRecord]:
         """All campaigns, oldest first."""
         return [
-            CampaignRecord(number, name, load_json(text), created)
+            CampaignRecord(number, name, json.loads(text), created)
             for number, name, text, created in self._read(tables.campaign)
         ]
 
@@ -101,7 +97,7 @@ class Session(CheckedRows):
         insert = sa.insert(tables.campaign).values(name=name, settings=text, created=float(created))
         number = int(self._run(insert.returning(tables.campaign.c.campaign)).scalar_one())
         self._count(tables.campaign, _STORE, [(number, name, text, float(created))])
-        return CampaignRecord(number, name, load_json(text), float(created))
+        return CampaignRecord(number, name, json.loads(text), float(created))
 
     def delete_campaign(self, campaign: int) -> None:
         """Remove a campaign and all that belongs to it."""
@@ -279,75 +275,53 @@ class Session(CheckedRows):
 
     # -- responses --
 
-    def edge_responses(self, campaign: int, round_number: int, upto: int | None = None) -> EdgeResponses:
-        """Edge responses of a round, told up to an event or until now, by source, then target."""
-        return self.told(campaign, round_number, round_number, upto, event_ids=True)[round_number][0]
-
-    def node_events(self, campaign: int, round_number: int, upto: int | None = None) -> NodeEvents:
-        """Node events of a round, told up to an event or until now, by user, then time."""
-        return self.told(campaign, round_number, round_number, upto, event_ids=True)[round_number][1]
-
-    def told(
+    def responses(
         self, campaign: int, first: int, last: int, upto: int | None = None, *, event_ids: bool = False
-    ) -> dict[int, tuple[EdgeResponses, NodeEvents]]:
-        """The edge responses and node events of rounds ``first`` to ``last``, as above; two statements for all.
+    ) -> dict[int, Responses]:
+        """What rounds ``first`` to ``last`` were told, up to an event or until now, by source, target and time.
 
         Event ids, which nobody learns from, are read only where they are wanted.
         """
-        batches: dict[tuple[int, str], list[Any]] = {}
-        for number, seq, kind, rows in self._batches(campaign, first, last, event_ids):
+        batches: dict[int, list[Responses]] = {number: [] for number in range(first, last + 1)}
+        for (number, seq), rows in self._batches(campaign, first, last, event_ids).items():
             if upto is None or seq <= upto:
-                batches.setdefault((number, kind), []).append(rows)
-        return {
-            number: (
-                joined(EdgeResponses, batches.get((number, "edge"), [])),
-                joined(NodeEvents, batches.get((number, "node"), [])),
-            )
-            for number in range(first, last + 1)
-        }
+                batches[number].append(rows)
+        return {number: in_order(rows) for number, rows in batches.items()}
 
-    def _batches(
-        self, campaign: int, first: int, last: int, event_ids: bool
-    ) -> list[tuple[int, int, str, EdgeResponses | NodeEvents]]:
-        """Round, event and kind of each batch of some rounds, and its rows as they came."""
-        names: dict[tuple[int, int, str], dict[int, str]] = {}
+    def _batches(self, campaign: int, first: int, last: int, event_ids: bool) -> dict[tuple[int, int], Responses]:
+        """The rows of each batch of some rounds as they came, by round and event."""
+        names: dict[tuple[int, int], dict[int, str]] = {}
         if event_ids:
-            for name, number, seq, kind, place in self._read(tables.event_id, campaign, first, last):
-                names.setdefault((number, seq, kind), {})[place] = name
-        return [
-            (number, seq, kind, unpack(_KINDS[kind], data, names.get((number, seq, kind), {})))
-            for number, seq, kind, data in self._read(tables.response, campaign, first, last)
-        ]
+            for name, number, seq, place in self._read(tables.event_id, campaign, first, last):
+                names.setdefault((number, seq), {})[place] = name
+        rows = self._read(tables.response, campaign, first, last)
+        return {(number, seq): unpack(data, names.get((number, seq), {})) for number, seq, data in rows}
 
     def add_responses(self, campaign: int, round_number: int, rows: Responses, seq: int) -> None:
-        """Insert a batch that an event of the log brought; an event id that is there already is refused."""
+        """Insert the batch that an event of the log brought; an event id that is there already is refused."""
         self._begin_change(campaign)
         check_columns(rows)
-        kind = "edge" if isinstance(rows, EdgeResponses) else "node"
-        if rows.times.size:
-            self._add(tables.response, campaign, [(round_number, seq, kind, pack(rows))])
+        if rows.size:
+            self._add(tables.response, campaign, [(round_number, seq, pack(rows))])
             named = [(name, place) for place, name in enumerate(rows.event_ids) if name is not None]
-            self._add(tables.event_id, campaign, [(name, round_number, seq, kind, place) for name, place in named])
+            self._add(tables.event_id, campaign, [(name, round_number, seq, place) for name, place in named])
 
-    def known_event_ids(self, campaign: int, event_ids: Sequence[str]) -> dict[str, EventContent]:
-        """What is stored under these event ids."""
+    def known_event_ids(self, campaign: int, event_ids: Sequence[str]) -> dict[str, tuple[int, Content]]:
+        """The round and the content of what is stored under these event ids."""
         if not event_ids:
             return {}
         check_texts(event_ids, "an event id")
         column = tables.event_id.c
-        query = sa.select(column.name, column.round, column.seq, column.kind, column.place).where(
+        query = sa.select(column.name, column.round, column.seq, column.place).where(
             column.campaign == campaign, self._backend.among(column.name, event_ids)
         )
         lines = self._rows(query)
-        batches = {
-            (number, seq, kind): rows
-            for at in {number for _, number, *_ in lines}
-            for number, seq, kind, rows in self._batches(campaign, at, at, event_ids=False)
+        contents = {
+            key: rows.contents()
+            for number in {number for _, number, *_ in lines}
+            for key, rows in self._batches(campaign, number, number, event_ids=False).items()
         }
-        return {
-            name: (number, kind, *_content(batches[number, seq, kind], place))
-            for name, number, seq, kind, place in lines
-        }
+        return {name: (number, contents[number, seq][place]) for name, number, seq, place in lines}
 
     def erase_user(self, campaign: int, row: int) -> int:
         """Remove a user and every response that names them; users behind them move up by one row, here and there.
@@ -357,32 +331,24 @@ class Session(CheckedRows):
         self._begin_change(campaign)
         ids = self.users(campaign)
         self._put_document(campaign, _IDS, [*ids[:row], *ids[row + 1 :]])
-        removed = 0
-        for number in sorted({number for number, *_ in self._read(tables.response, campaign)}):
-            for seq, rows in self._taken(campaign, number):
-                kept = without_user(rows, row)
-                removed += rows.times.size - kept.times.size
-                self.add_responses(campaign, number, kept, seq)
-        return removed
+        numbers = {number for number, *_ in self._read(tables.response, campaign)}
+        return sum(self._rewrite(campaign, number, partial(without_user, gone=row)) for number in sorted(numbers))
 
-    def fill_amounts(
-        self,
-        campaign: int,
-        round_number: int,
-        edges: Mapping[tuple[int, int], float],
-        nodes: Mapping[tuple[int, float], float],
-    ) -> None:
-        """Add amounts to rows of a round that were told without one, by (source, target) and by (user, time)."""
-        for seq, rows in self._taken(campaign, round_number):
-            amounts: Mapping[Any, float] = edges if isinstance(rows, EdgeResponses) else nodes
-            self.add_responses(campaign, round_number, with_amounts(rows, amounts), seq)
+    def fill_amounts(self, campaign: int, round_number: int, priced: Responses) -> None:
+        """Add amounts to rows of a round that were told without one; ``priced`` are these rows with it."""
+        self._rewrite(campaign, round_number, partial(with_amounts, priced=priced))
 
-    def _taken(self, campaign: int, number: int) -> list[tuple[int, EdgeResponses | NodeEvents]]:
-        """Event and rows of all batches of a round, which are deleted, to be stored otherwise."""
+    def _rewrite(self, campaign: int, number: int, change: Callable[[Responses], Responses]) -> int:
+        """Replace each batch of a round by what ``change`` makes of it; returns how many rows went."""
         batches = self._batches(campaign, number, number, event_ids=True)
         for table in (tables.response, tables.event_id):
             self._remove(table, campaign, self._read(table, campaign, number, number))
-        return [(seq, rows) for _, seq, _, rows in batches]
+        removed = 0
+        for (_, seq), rows in batches.items():
+            changed = change(rows)
+            removed += rows.size - changed.size
+            self.add_responses(campaign, number, changed, seq)
+        return removed
 
     # -- what belongs to the whole store --
 
@@ -436,16 +402,8 @@ def _digest(data: Any) -> str | None:
 
 def _event_record(row: Row) -> EventRecord:
     seq, kind, at, text, created = row
-    return EventRecord(seq, kind, at, load_json(text), created)
+    return EventRecord(seq, kind, at, json.loads(text), created)
 
 
 def _round_record(row: Row) -> RoundRecord:
-    return replace(RoundRecord(*row), payload=load_json(row[-1]))
-
-
-def _content(rows: EdgeResponses | NodeEvents, place: int) -> tuple[int, int | None, float | None, float | None]:
-    """Source or user, target, outcome and time of a row."""
-    time = None if math.isnan(rows.times[place]) else float(rows.times[place])
-    if isinstance(rows, NodeEvents):
-        return int(rows.users[place]), None, None, time
-    return int(rows.sources[place]), int(rows.targets[place]), float(rows.outcomes[place]), time
+    return replace(RoundRecord(*row), payload=json.loads(row[-1]))

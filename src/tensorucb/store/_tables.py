@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-LAYOUT = "2026-11-18.2"
+LAYOUT = "2026-11-18.3"
 """The mark of these tables and of how `_protocol` packs batches. Whoever changes either gives another mark: a store
 that has another one is refused when it is opened."""
 
@@ -109,9 +109,8 @@ response = _table(
     _integer("campaign"),
     _integer("round"),
     _integer("seq"),
-    _text("kind"),
     sa.Column("data", sa.LargeBinary, nullable=False),
-    sa.PrimaryKeyConstraint("campaign", "round", "seq", "kind"),
+    sa.PrimaryKeyConstraint("campaign", "round", "seq"),
     group="round",
 )
 # The callers' own names of responses: where each stands in its batch.
@@ -121,7 +120,6 @@ event_id = _table(
     _text("name"),
     _integer("round"),
     _integer("seq"),
-    _text("kind"),
     _integer("place"),
     sa.PrimaryKeyConstraint("campaign", "name"),
     sa.Index("tensorucb_event_id_round", "campaign", "round"),
