@@ -412,7 +412,7 @@ def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgre
         contacted=int(np.count_nonzero(tally.contacted)),
         reached=int(np.count_nonzero(tally.reached)),
         spend=spend,
-        calibration=calibration([entry.within for entry in rounds if entry.within is not None]),
+        calibration=_calibration(entry.within for entry in rounds),
         lift=lift,
         lift_missing=missing,
         behind=behind(view),
@@ -452,7 +452,7 @@ def _revenue(view: View, rounds: Sequence[RoundProgress]) -> RevenueProgress | N
         return_on_cost=ratio,
         low=low,
         high=high,
-        calibration=calibration([entry.revenue_within for entry in rounds if entry.revenue_within is not None]),
+        calibration=_calibration(entry.revenue_within for entry in rounds),
     )
 
 
@@ -472,17 +472,20 @@ def _ratio(paid: F64) -> tuple[float | None, float | None, float | None]:
     return ratio, max(0.0, ratio - half), ratio + half
 
 
-def calibration(held: Sequence[bool]) -> Calibration | None:
-    """The share of intervals that held, and its exact binomial interval."""
-    n, hits = len(held), sum(held)
-    if n == 0:
-        return None
+def calibration(held: int, n: int) -> Calibration:
+    """The share of ``n`` intervals that held, and its exact binomial interval."""
     from scipy.special import betaincinv
 
     tail = (1.0 - LEVEL) / 2.0
-    low = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, tail))
-    high = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 1.0 - tail))
-    return Calibration(n, hits, hits / n, low, high)
+    low = 0.0 if held == 0 else float(betaincinv(held, n - held + 1, tail))
+    high = 1.0 if held == n else float(betaincinv(held + 1, n - held, 1.0 - tail))
+    return Calibration(n, held, held / n, low, high)
+
+
+def _calibration(within: Iterable[bool | None]) -> Calibration | None:
+    """The same of the rounds of which it is known whether the interval held; None if there are none."""
+    known = [held for held in within if held is not None]
+    return calibration(sum(known), len(known)) if known else None
 
 
 def _totals(rounds: Sequence[RoundProgress], status: str) -> Totals:

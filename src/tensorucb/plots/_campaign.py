@@ -8,12 +8,13 @@ from itertools import accumulate, chain
 from typing import Any
 
 import altair as alt
+import polars as pl
 
 from tensorucb.arrays import F64
 from tensorucb.campaign import CampaignProgress, GroupProgress, Lift, RoundProgress
 from tensorucb.campaign._progress import calibration
 from tensorucb.money import money
-from tensorucb.plots._theme import BLUE, GREY, ORANGE, chart_of, distinct, titled
+from tensorucb.plots._theme import BLUE, GREY, ORANGE, chart_of, distinct, formatted, titled, told_apart
 
 MOST_ROUNDS = 60  # rounds that stand side by side and can still be told apart
 MOST_GROUPS = 15
@@ -25,9 +26,9 @@ _MOST_HOVERED = 100  # places of a line that say their numbers
 _WITH_TEXT = 10  # products beside which a number still fits
 _DAY = 86_400.0
 
-_WHOLE = alt.Axis(tickMinStep=1, format=",d")  # users are whole
 _BELOW = alt.Legend(title=None, orient="bottom")
-_LABELS = alt.Axis(domain=False, labelLimit=150, labelFontSize=12)
+_STROKES = alt.Legend(title=None, orient="bottom", symbolType="stroke", symbolStrokeWidth=3)
+_DATES = alt.Axis(tickCount=6, labelOverlap=True)
 _OPENED = alt.Tooltip("opened:T", format="%d %b %Y")
 # How a round looks: its colour and its shape.
 _STATES = {
@@ -36,7 +37,6 @@ _STATES = {
     "still open": (GREY, "square"),
 }
 _POINTS = "Percentage points of followers who respond"
-_LIFT_TIP = [alt.Tooltip(f"{name}:Q", format="+.2f") for name in ("difference", "low", "high")]
 _ESTIMATE = "Point: the estimate; bar: 90 % interval; dashed: no effect"
 
 
@@ -86,18 +86,15 @@ def _expected_by_round(compared: Sequence[RoundProgress], names: Mapping[int | s
     # Bars become narrower where the page is; a few of them stay as narrow as many would be.
     width: Any = {"band": 0.62} if len(rows) > 10 else 18
     x = alt.X("round:O", title="Round", axis=alt.Axis(labelAngle=0, labelOverlap=True))
-    expected = alt.Tooltip("expected:Q", format=".1f")
-    tip = ["round:O", "opened:N", "product:N", "responded:Q", expected, "low:Q", "high:Q"]
+    tip = ["round:O", "opened:N", "product:N", "responded:Q", *formatted(".1f", "expected"), "low:Q", "high:Q"]
     base = chart_of(rows).encode(x=x, tooltip=tip)
     states = [state for state in _STATES if any(row["state"] == state for row in rows)]
-    colours = alt.Scale(domain=states, range=[_STATES[state][0] for state in states])
-    shapes = alt.Scale(domain=states, range=[_STATES[state][1] for state in states])
-    colour = alt.Color("state:N", scale=colours, legend=_BELOW)
-    shape = alt.Shape("state:N", scale=shapes, legend=_BELOW)
+    colours, shapes = zip(*(_STATES[state] for state in states), strict=True)
+    looks = told_apart("state", states, _BELOW, color=colours, shape=shapes)
     layers = alt.layer(
         base.mark_bar(width=width, opacity=0.28, color=GREY).encode(y=_users("low"), y2="end:Q"),
         base.mark_tick(orient="horizontal", thickness=2, color=GREY, width=width).encode(y=_users("expected")),
-        base.mark_point(filled=True, size=60, opacity=1).encode(y=_users("responded"), color=colour, shape=shape),
+        base.mark_point(filled=True, size=60, opacity=1).encode(y=_users("responded"), **looks),
     )
     outside = sum(row["state"] == "outside of it" for row in rows)
     said = f"For each of {len(rows)} rounds the number of responders that was expected, its interval, and what came. "
@@ -111,47 +108,30 @@ def _expected_by_round(compared: Sequence[RoundProgress], names: Mapping[int | s
 
 
 def _users(field: str, title: str = "Users") -> Any:
-    """An axis of users; every layer of a figure names it alike, or else the page would put the names side by side."""
-    return alt.Y(f"{field}:Q", title=title, axis=_WHOLE)
+    """An axis of users, who are whole; each layer names it alike, or else the page would put names side by side."""
+    return alt.Y(f"{field}:Q", title=title, axis=alt.Axis(tickMinStep=1, format=",d"))
 
 
 def _expected_together(closed: Sequence[RoundProgress]) -> Any:
     """The same of closed rounds, put together: sums of what was expected and of what came."""
-    unit, blocks = _blocks(closed)
-    rows: list[dict[str, Any]] = [
-        {
-            **_span(unit, entries, label),
-            "first round": entries[0].number,
-            "last round": entries[-1].number,
-            "rounds": len(entries),
-            "responses": sum(entry.responders for entry in entries),
-            "expected": sum(entry.expected.mean for entry in entries if entry.expected is not None),
-            "intervals held": sum(bool(entry.within) for entry in entries),
-        }
-        for label, entries in blocks
-    ]
-    whole = ("first round", "last round", "rounds", "responses")
-    tip = [
-        *(alt.Tooltip(f"{name}:Q", format=",d") for name in whole),
-        alt.Tooltip("expected:Q", format=",.1f"),
-        alt.Tooltip("intervals held:Q", format=",d"),
-    ]
+    unit, rows = _blocks(closed)
+    tip = formatted(",d", "first round", "last round", "rounds", "responses")
+    tip += [*formatted(",.1f", "expected"), *formatted(",d", "intervals held")]
     if unit == "rounds":
         x = alt.X("begin:Q", title="Round", axis=alt.Axis(tickMinStep=1, tickCount=6, format="d"))
         each = f"{rows[0]['rounds']} at a time"
     else:
-        x = alt.X("begin:T", title=f"Opened in the {unit} of", axis=alt.Axis(tickCount=6, labelOverlap=True))
+        x = alt.X("begin:T", title=f"Opened in the {unit} of", axis=_DATES)
         tip.insert(0, alt.Tooltip("begin:T", title=f"{unit} of", format="%d %b %Y"))
         each = f"by {unit}"
     base = chart_of(rows).encode(x=x, x2="end", tooltip=tip)
     title = "Responses, added up"
-    colours = alt.Scale(domain=["responses", "expected"], range=[BLUE, ORANGE])
-    colour = alt.Color("what:N", scale=colours, legend=_BELOW)
+    looks = told_apart("what", ("responses", "expected"), _BELOW, color=(BLUE, ORANGE))
     responses = base.transform_calculate(what="'responses'").mark_bar(opacity=0.75)
     expected = base.transform_calculate(what="'expected'").mark_rule(strokeWidth=3, opacity=1)
     layers = alt.layer(
-        responses.encode(y=_users("responses", title), y2=alt.datum(0), color=colour),
-        expected.encode(y=_users("expected", title), color=colour),
+        responses.encode(y=_users("responses", title), y2=alt.datum(0), **looks),
+        expected.encode(y=_users("expected", title), **looks),
     )
     held = sum(row["intervals held"] for row in rows)
     return titled(
@@ -164,28 +144,39 @@ def _expected_together(closed: Sequence[RoundProgress]) -> Any:
     )
 
 
-def _span(unit: str, entries: Sequence[RoundProgress], first: str) -> dict[str, Any]:
-    """Where a block begins and ends on its axis, with a gap before the next one."""
-    if unit == "rounds":
-        number = entries[0].number
-        return {"begin": number, "end": number + _FILLED * (entries[-1].number + 1 - number)}
-    length = timedelta(days=7 if unit == "week" else 30)
-    return {"begin": first, "end": (datetime.fromisoformat(first) + _FILLED * length).strftime("%Y-%m-%dT%H:%M")}
+def _blocks(closed: Sequence[RoundProgress]) -> tuple[str, list[dict[str, Any]]]:
+    """Rounds added up by week or by month, or if these are too few or too many, by number: the unit, and the sums.
 
-
-def _blocks(rounds: Sequence[RoundProgress]) -> tuple[str, list[tuple[str, list[RoundProgress]]]]:
-    """Rounds put together by week or by month, or if these are too few or too many, by number: the unit, and blocks."""
-    for unit in ("week", "month"):
-        dated: dict[str, list[RoundProgress]] = {}
-        for entry in rounds:
-            opened = datetime.fromtimestamp(entry.opened, UTC)
-            first_day = opened - timedelta(days=opened.weekday()) if unit == "week" else opened.replace(day=1)
-            dated.setdefault(first_day.strftime("%Y-%m-%d"), []).append(entry)
+    ``begin`` and ``end`` are where a block stands on its axis, with a gap before the next one.
+    """
+    rounds = pl.DataFrame(
+        {
+            "round": [entry.number for entry in closed],
+            "day": [datetime.fromtimestamp(entry.opened, UTC).date() for entry in closed],
+            "responses": [entry.responders for entry in closed],
+            "expected": [entry.expected.mean for entry in closed if entry.expected is not None],
+            "intervals held": [bool(entry.within) for entry in closed],
+        }
+    )
+    number = pl.col("round")
+    sums = (
+        number.first().alias("first round"),
+        number.last().alias("last round"),
+        number.count().alias("rounds"),
+        pl.col("responses", "expected", "intervals held").sum(),
+    )
+    for unit, every, days in (("week", "1w", 7), ("month", "1mo", 30)):
+        dated = rounds.group_by(pl.col("day").dt.truncate(every).alias("begin")).agg(sums).sort("begin")
         if _FEWEST_BLOCKS <= len(dated) <= MOST_ROUNDS:
-            return unit, sorted(dated.items())
-    size = -(-len(rounds) // (MOST_ROUNDS // 2))
-    parts = [list(rounds[begin : begin + size]) for begin in range(0, len(rounds), size)]
-    return "rounds", [(str(part[0].number), part) for part in parts]
+            end = pl.col("begin").cast(pl.Datetime) + timedelta(days=_FILLED * days)
+            texts = {"begin": pl.col("begin").dt.to_string("%Y-%m-%d"), "end": end.dt.to_string("%Y-%m-%dT%H:%M")}
+            return unit, dated.with_columns(**texts).to_dicts()
+    size = -(-len(closed) // (MOST_ROUNDS // 2))
+    block = (pl.int_range(pl.len()) // size).alias("block")
+    numbered = rounds.group_by(block, maintain_order=True).agg(sums).drop("block")
+    begin = pl.col("first round")
+    end = begin + _FILLED * (pl.col("last round") + 1 - begin)
+    return "rounds", numbered.with_columns(begin=begin, end=end).to_dicts()
 
 
 # -- lines over rounds --
@@ -203,7 +194,7 @@ def _place(entry: RoundProgress) -> dict[str, Any]:
 def _axis(rounds: Sequence[RoundProgress]) -> Any:
     """Dates, if rounds were opened on several days; otherwise their numbers."""
     if len({int(entry.opened // _DAY) for entry in rounds}) >= _FEWEST_DAYS:
-        return alt.X("opened:T", title="Opened", axis=alt.Axis(tickCount=6, labelOverlap=True))
+        return alt.X("opened:T", title="Opened", axis=_DATES)
     return _round_axis(len(rounds))
 
 
@@ -213,15 +204,13 @@ def _round_axis(count: int) -> Any:
     return alt.X("round:Q", title="Round", axis=alt.Axis(tickMinStep=1, tickCount=ticks, format="d"))
 
 
-def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Some of the rows of a line, among them the last one."""
-    step = max(1, -(-len(rows) // _MOST_HOVERED))
-    return rows[::-1][::step][::-1]
-
-
-def _hovered(rows: list[dict[str, Any]], x: Any, y: Any, tooltip: list[Any]) -> Any:
-    """Points that nobody sees, where a pointer finds the exact numbers of a line."""
-    return chart_of(rows).mark_point(size=120, opacity=0, filled=True).encode(x=x, y=y, tooltip=tooltip)
+def _hovered(lines: Sequence[Sequence[Mapping[str, Any]]], **encoding: Any) -> Any:
+    """Points that nobody sees, where a pointer finds the exact numbers of lines; among them the last of each."""
+    rows: list[Mapping[str, Any]] = []
+    for line in lines:
+        step = max(1, -(-len(line) // _MOST_HOVERED))
+        rows += line[::-1][::step][::-1]
+    return chart_of(rows).mark_point(size=120, opacity=0, filled=True).encode(**encoding)
 
 
 def running_sums(rounds: Sequence[RoundProgress]) -> Any:
@@ -236,18 +225,12 @@ def running_sums(rounds: Sequence[RoundProgress]) -> Any:
         [{**_place(entry), "what": what, "sum": total} for entry, total in zip(closed, accumulate(values), strict=True)]
         for what, values in series.items()
     ]
-    colours = alt.Scale(domain=list(series), range=[BLUE, ORANGE, GREY])
-    strokes = alt.Scale(domain=list(series), range=[[1, 0], [6, 4], [2, 2]])
-    legend = alt.Legend(title=None, orient="bottom", symbolType="stroke", symbolStrokeWidth=3)
-    colour = alt.Color("what:N", scale=colours, legend=legend)
-    stroke = alt.StrokeDash("what:N", scale=strokes, legend=legend)
-    x = _axis(closed)
-    y = _users("sum", "Users, added up over rounds")
-    tip = ["what:N", "round:Q", _OPENED, alt.Tooltip("sum:Q", format=",.1f")]
-    drawn = chart_of(list(chain(*lines))).mark_line(strokeWidth=2.4)
+    strokes = ([1, 0], [6, 4], [2, 2])
+    looks = told_apart("what", series, _STROKES, color=(BLUE, ORANGE, GREY), strokeDash=strokes)
+    place = {"x": _axis(closed), "y": _users("sum", "Users, added up over rounds")}
     layers = alt.layer(
-        drawn.encode(x=x, y=y, color=colour, strokeDash=stroke),
-        _hovered(list(chain(*map(_thinned, lines))), x, y, tip),
+        chart_of(list(chain(*lines))).mark_line(strokeWidth=2.4).encode(**place, **looks),
+        _hovered(lines, **place, tooltip=["what:N", "round:Q", _OPENED, *formatted(",.1f", "sum")]),
     )
     ends = ", ".join(f"{sum(values):,.0f} {what}" for what, values in series.items())
     subtitle = "Closed rounds; somebody who responds to three rounds is three responses"
@@ -257,15 +240,14 @@ def running_sums(rounds: Sequence[RoundProgress]) -> Any:
 def running_spend(rounds: Sequence[RoundProgress]) -> Any:
     """What contacting users cost, added up over rounds."""
     paid = [entry for entry in rounds if entry.spend is not None]
-    sums = list(accumulate(entry.spend or 0.0 for entry in paid))
+    sums = accumulate(entry.spend or 0.0 for entry in paid)
     rows = [{**_place(entry), "spend": total} for entry, total in zip(paid, sums, strict=True)]
-    x = _axis(paid)
-    y = alt.Y("spend:Q", title="Spent, added up", scale=alt.Scale(zero=True))
-    line = chart_of(rows).mark_line(strokeWidth=2.4, color=BLUE, interpolate="step-after").encode(x=x, y=y)
+    place = {"x": _axis(paid), "y": alt.Y("spend:Q", title="Spent, added up", scale=alt.Scale(zero=True))}
     layers = alt.layer(
-        line, _hovered(_thinned(rows), x, y, ["round:Q", _OPENED, alt.Tooltip("spend:Q", format=",.2f")])
+        chart_of(rows).mark_line(strokeWidth=2.4, color=BLUE, interpolate="step-after").encode(**place),
+        _hovered([rows], **place, tooltip=["round:Q", _OPENED, *formatted(",.2f", "spend")]),
     )
-    said = f"The spending grows to {money(sums[-1])} in round {rows[-1]['round']}."
+    said = f"The spending grows to {money(rows[-1]['spend'])} in round {rows[-1]['round']}."
     subtitle = "By the costs of users and strategies, open rounds included"
     return titled(layers, "Spending so far", subtitle, said, height=200)
 
@@ -274,28 +256,25 @@ def running_calibration(rounds: Sequence[RoundProgress]) -> Any:
     """Which share of the intervals has held up to each closed round."""
     closed = [entry for entry in rounds if entry.within is not None]
     rows = []
-    for count, entry in enumerate(closed, start=1):
-        so_far = calibration([bool(other.within) for other in closed[:count]])
-        if so_far is not None:
-            rows.append({**_place(entry), "share": so_far.share, "low": so_far.low, "high": so_far.high})
+    for count, held in enumerate(accumulate(bool(entry.within) for entry in closed), start=1):
+        share = calibration(held, count)
+        rows.append({**_place(closed[count - 1]), "share": share.share, "low": share.low, "high": share.high})
     x = _axis(closed)
-    title = "Share of intervals that held"
-    whole = alt.Scale(domain=[0, 1])
-    share = alt.Y("share:Q", title=title, scale=whole, axis=alt.Axis(format="%"))
-    low = alt.Y("low:Q", title=title, scale=whole)
-    tip = ["round:Q", *(alt.Tooltip(f"{name}:Q", format=".0%") for name in ("share", "low", "high"))]
+    heights: Any = {"title": "Share of intervals that held", "scale": alt.Scale(domain=[0, 1])}
+    share_axis = alt.Y("share:Q", axis=alt.Axis(format="%"), **heights)
+    tip = ["round:Q", *formatted(".0%", "share", "low", "high")]
     line = chart_of(rows).encode(x=x)
-    promise = chart_of([{"share": 0.9, "text": "90 % promised"}])
+    promise = chart_of([{"share": 0.9, "text": "90 % promised"}]).encode(y=share_axis)
     words = promise.mark_text(align="left", baseline="top", dx=6, dy=5, color=ORANGE, fontWeight=600)
     layers = alt.layer(
-        line.mark_area(opacity=0.16, color=BLUE).encode(y=low, y2="high:Q"),
-        line.mark_line(strokeWidth=2.4, color=BLUE).encode(y=share),
-        _hovered(_thinned(rows), x, share, tip),
-        promise.mark_rule(strokeDash=[6, 4], color=ORANGE, strokeWidth=1.6).encode(y=share),
-        words.encode(y=share, x=alt.value(0), text="text:N"),
+        line.mark_area(opacity=0.16, color=BLUE).encode(y=alt.Y("low:Q", **heights), y2="high:Q"),
+        line.mark_line(strokeWidth=2.4, color=BLUE).encode(y=share_axis),
+        _hovered([rows], x=x, y=share_axis, tooltip=tip),
+        promise.mark_rule(strokeDash=[6, 4], color=ORANGE, strokeWidth=1.6),
+        words.encode(x=alt.value(0), text="text:N"),
     )
-    held = rows[-1]["share"]
-    said = f"After {len(rows)} closed rounds {held:.0%} of the intervals have held; 90 % are promised."
+    held_share = rows[-1]["share"]
+    said = f"After {len(rows)} closed rounds {held_share:.0%} of the intervals have held; 90 % are promised."
     subtitle = "Band: shares that so few rounds do not rule out (exact 90 % interval)"
     return titled(layers, "How often the interval was right", subtitle, said, height=220)
 
@@ -309,9 +288,9 @@ def running_regret(rounds: Sequence[tuple[int, float]]) -> Any:
     ]
     base = chart_of(rows).encode(x=_round_axis(len(rows)))
     regret, mean = (alt.Y(f"{name}:Q", title="Responses lost") for name in ("regret", "mean"))
-    tip = ["round:Q", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("regret", "mean"))]
+    points = base.mark_point(filled=True, size=40, opacity=0.7, color=GREY)
     layers = alt.layer(
-        base.mark_point(filled=True, size=40, opacity=0.7, color=GREY).encode(y=regret, tooltip=tip),
+        points.encode(y=regret, tooltip=["round:Q", *formatted(".1f", "regret", "mean")]),
         base.mark_line(strokeWidth=2.4, color=BLUE).encode(y=mean),
     )
     said = f"After {len(rows)} rounds a round has lost {rows[-1]['mean']:.1f} expected responses on average."
@@ -324,56 +303,57 @@ def running_regret(rounds: Sequence[tuple[int, float]]) -> Any:
 
 def lift_interval(lift: Lift) -> Any:
     """What contact adds to the response rate of followers, with its interval, beside nothing."""
-    points = _in_points(lift)
-    row = {**points, "text": f"{points['difference']:+.2f}"}
+    row = _in_points(lift)
     label = chart_of([row]).mark_text(dy=-16, fontWeight=600)
     number = label.encode(x=alt.X("difference:Q", title=_POINTS), text="text:N")
-    layers = alt.layer(*_intervals([row], tooltip=_LIFT_TIP).layer, number)
     said = (
         f"Contact adds {row['text']} percentage points, with a 90 % interval from {row['low']:+.2f} to "
         f"{row['high']:+.2f}. The dashed line is no effect."
     )
-    return titled(layers, "What contact adds", _ESTIMATE, said, height=90)
+    return titled(alt.layer(*_intervals([row]), number), "What contact adds", _ESTIMATE, said, height=90)
 
 
 def lift_side_by_side(campaigns: Sequence[CampaignProgress]) -> Any:
     """What contact adds in each campaign, with its interval, beside nothing."""
-    rows: list[dict[str, Any]] = [
+    rows = [
         {"campaign": progress.name, **_in_points(progress.lift), "rounds": progress.lift.rounds}
         for progress in campaigns
         if progress.lift is not None
     ]
     y = _by_name("campaign", [row["campaign"] for row in rows])
-    layers = _intervals(rows, y=y, tooltip=["campaign:N", *_LIFT_TIP, "rounds:Q"])
-    each = ", ".join(
-        f"{row['campaign']} {row['difference']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})" for row in rows
-    )
+    each = ", ".join(f"{row['campaign']} {row['text']} ({row['low']:+.2f} to {row['high']:+.2f})" for row in rows)
     said = f"{_POINTS}, with 90 % intervals: {each}."
+    layers = alt.layer(*_intervals(rows, ["campaign:N"], ["rounds:Q"], y=y))
     return titled(layers, "What contact adds", _ESTIMATE, said, height=_SPACE * len(rows) + _SPACE)
 
 
-def _in_points(lift: Lift) -> dict[str, float]:
-    return {name: 100 * getattr(lift, name) for name in ("difference", "low", "high")}
+def _in_points(lift: Lift) -> dict[str, Any]:
+    points = {name: 100 * getattr(lift, name) for name in ("difference", "low", "high")}
+    return {**points, "text": f"{points['difference']:+.2f}"}
 
 
-def _intervals(rows: list[dict[str, Any]], **encoding: Any) -> Any:
-    """Differences with their intervals, beside a dashed line at no effect."""
-    base = chart_of(rows).encode(**encoding)
+def _intervals(
+    rows: list[dict[str, Any]], before: Sequence[str] = (), after: Sequence[str] = (), **encoding: Any
+) -> list[Any]:
+    """Differences with their intervals, beside a dashed line at no effect; a pointer finds more before and after."""
+    tip = [*before, *formatted("+.2f", "difference", "low", "high"), *after]
+    base = chart_of(rows).encode(tooltip=tip, **encoding)
     low = alt.X("low:Q", title=_POINTS, scale=alt.Scale(zero=True, padding=14), axis=alt.Axis(tickCount=6))
     zero = chart_of([{"at": 0}]).mark_rule(strokeDash=[6, 4], strokeWidth=1.6)
     estimate = base.mark_point(filled=True, size=110, opacity=1, color=BLUE)
-    return alt.layer(
+    return [
         zero.encode(x=alt.X("at:Q", title=_POINTS)),
         base.mark_rule(strokeWidth=8, opacity=0.3, color=BLUE).encode(x=low, x2="high:Q"),
         estimate.encode(x=alt.X("difference:Q", title=_POINTS)),
-    )
+    ]
 
 
 # -- groups and campaigns --
 
 
 def _by_name(kind: str, names: list[str]) -> Any:
-    return alt.Y(f"{kind}:N", sort=names, title=None, axis=_LABELS)
+    axis = alt.Axis(domain=False, labelLimit=150, labelFontSize=12)
+    return alt.Y(f"{kind}:N", sort=names, title=None, axis=axis)
 
 
 def believed_and_observed(groups: Sequence[GroupProgress], what: str) -> Any:
@@ -383,22 +363,17 @@ def believed_and_observed(groups: Sequence[GroupProgress], what: str) -> Any:
     rows = []
     spans = []
     for name, group in zip(names, shown, strict=True):
-        rows.append({"group": name, "what": "believed", "rate": group.believed})
-        rows.append({"group": name, "what": "observed", "rate": group.observed})
+        rows += [{"group": name, "what": mark, "rate": getattr(group, mark)} for mark in ("believed", "observed")]
         spans.append({"group": name, "from": group.believed, "to": group.observed})
     y = _by_name("group", names)
-    marks = ["believed", "observed"]
-    colour = alt.Color("what:N", scale=alt.Scale(domain=marks, range=[ORANGE, BLUE]), legend=_BELOW)
-    shape = alt.Shape("what:N", scale=alt.Scale(domain=marks, range=["diamond", "circle"]), legend=_BELOW)
-    title = "Share of followers who respond"
-    scale = alt.Scale(zero=True)
-    begin = alt.X("from:Q", title=title, scale=scale, axis=alt.Axis(format=".1~%", grid=True, tickCount=6))
-    rate = alt.X("rate:Q", title=title, scale=scale)
-    tip = ["group:N", "what:N", alt.Tooltip("rate:Q", format=".2%")]
+    looks = told_apart("what", ("believed", "observed"), _BELOW, color=(ORANGE, BLUE), shape=("diamond", "circle"))
+    shares: Any = {"title": "Share of followers who respond", "scale": alt.Scale(zero=True)}
+    begin = alt.X("from:Q", axis=alt.Axis(format=".1~%", grid=True, tickCount=6), **shares)
+    tip = ["group:N", "what:N", *formatted(".2%", "rate")]
     points = chart_of(rows).mark_point(filled=True, size=90, opacity=1)
     layers = alt.layer(
         chart_of(spans).mark_rule(strokeWidth=2, opacity=0.6).encode(y=y, x=begin, x2="to:Q"),
-        points.encode(y=y, x=rate, color=colour, shape=shape, tooltip=tip),
+        points.encode(y=y, x=alt.X("rate:Q", **shares), **looks, tooltip=tip),
     )
     said = f"Believed and observed response rates of {what} ({len(shown)}); the table below has the numbers."
     return titled(layers, f"Response rates of {what}", "Closed rounds", said, height=max(60, 30 * len(shown)))
@@ -419,16 +394,14 @@ def cost_side_by_side(campaigns: Sequence[CampaignProgress]) -> Any:
 
 def _bars_by_campaign(values: Mapping[str, float], title: str, what: str, form: str, axis: Any) -> Any:
     rows = [{"campaign": name, what: value} for name, value in values.items()]
-    x = alt.X(f"{what}:Q", title=what, axis=axis)
-    tip = ["campaign:N", alt.Tooltip(f"{what}:Q", format=form)]
     bars = chart_of(rows).mark_bar(color=BLUE, opacity=0.75, height=16)
-    said = ", ".join(f"{name} {value:,.6g}" for name, value in values.items())
-    return titled(
-        bars.encode(y=_by_name("campaign", list(values)), x=x, tooltip=tip),
-        title,
-        description=f"{what}: {said}.",
-        height=_SPACE * len(rows) + _SPACE,
+    chart = bars.encode(
+        y=_by_name("campaign", list(values)),
+        x=alt.X(f"{what}:Q", title=what, axis=axis),
+        tooltip=["campaign:N", *formatted(form, what)],
     )
+    said = ", ".join(f"{name} {value:,.6g}" for name, value in values.items())
+    return titled(chart, title, description=f"{what}: {said}.", height=_SPACE * len(rows) + _SPACE)
 
 
 # -- what was learned: which users, products and strategies go together --
@@ -439,17 +412,19 @@ def goes_together(users: Sequence[Any], products: Sequence[Any], affinity: F64) 
     rows = _cells("user", users, products, affinity)
     more, fewer = "more responses than usual", "fewer"
     for row in rows:
-        row["side"] = more if row["value"] >= 1.0 else fewer
-        row["strength"] = _strength(row["value"])
+        times = row["value"]
+        row["side"] = more if times >= 1.0 else fewer
+        # 0 for the usual, 1 from twice as many or half as many on.
+        row["strength"] = min(1.0, max(times, 1.0 / max(times, 1e-9)) - 1.0)
     best = max(rows, key=lambda row: float(row["value"]))
-    colour = alt.Color("side:N", scale=alt.Scale(domain=[more, fewer], range=[BLUE, ORANGE]), legend=_BELOW)
-    return titled(
-        _grid(rows, "user", ".1f", colour, alt.Opacity("strength:Q", scale=_opacities(1), legend=None)),
-        "Users and products",
-        "Responses expected, as a multiple of what is usual for the user and for the product",
+    colour = told_apart("side", (more, fewer), _BELOW, color=(BLUE, ORANGE))["color"]
+    said = (
         f"Of {len(users)} users and {len(products)} products, {best['user']} and {best['product']} go together best: "
-        f"{best['value']:.1f} times as many responses as usual.",
-        height=_grid_height(users),
+        f"{best['value']:.1f} times as many responses as usual."
+    )
+    subtitle = "Responses expected, as a multiple of what is usual for the user and for the product"
+    return titled(
+        _grid(rows, "user", ".1f", colour, "strength", 1), "Users and products", subtitle, said, _grid_height(users)
     )
 
 
@@ -457,15 +432,13 @@ def strategies_by_product(strategies: Sequence[Any], products: Sequence[Any], sh
     """Strategies by products: the share of all followers expected to respond."""
     rows = _cells("strategy", strategies, products, shares)
     best = max(rows, key=lambda row: float(row["value"]))
-    opacity = alt.Opacity("value:Q", scale=_opacities(best["value"] or 1.0), legend=None)
-    return titled(
-        _grid(rows, "strategy", ".1%", alt.value(BLUE), opacity),
-        "Strategies and products",
-        "Share of all followers expected to respond",
+    said = (
         f"The highest share of followers, {100 * best['value']:.1f} %, is expected to respond to {best['product']} "
-        f"with {best['strategy']}.",
-        height=_grid_height(strategies),
+        f"with {best['strategy']}."
     )
+    chart = _grid(rows, "strategy", ".1%", alt.value(BLUE), "value", best["value"] or 1.0)
+    subtitle = "Share of all followers expected to respond"
+    return titled(chart, "Strategies and products", subtitle, said, _grid_height(strategies))
 
 
 def _cells(kind: str, names: Sequence[Any], products: Sequence[Any], values: F64) -> list[dict[str, Any]]:
@@ -476,22 +449,12 @@ def _cells(kind: str, names: Sequence[Any], products: Sequence[Any], values: F64
     ]
 
 
-def _strength(times: float) -> float:
-    """0 for the usual, 1 from twice as many or half as many on."""
-    low, high = sorted((max(times, 1e-9), 1.0))
-    return min(1.0, high / low - 1.0)
-
-
-def _opacities(strongest: float) -> Any:
-    return alt.Scale(domain=[0, strongest], range=[0.05, 0.9])
-
-
 def _grid_height(names: Sequence[Any]) -> int:
     return max(80, 26 * len(names))
 
 
-def _grid(rows: list[dict[str, Any]], kind: str, form: str, colour: Any, opacity: Any) -> Any:
-    """Cells in the order of ``rows``, with their numbers where these fit."""
+def _grid(rows: list[dict[str, Any]], kind: str, form: str, colour: Any, strength: str, strongest: float) -> Any:
+    """Cells in the order of ``rows``, the stronger the less transparent, with their numbers where these fit."""
     names, products = (list(dict.fromkeys(row[key] for row in rows)) for key in (kind, "product"))
     above = alt.Axis(orient="top", labelAngle=-40, labelLimit=110, domain=False, ticks=False)
     beside = alt.Axis(domain=False, labelLimit=150)
@@ -499,8 +462,10 @@ def _grid(rows: list[dict[str, Any]], kind: str, form: str, colour: Any, opacity
     base = chart_of(rows).encode(
         x=alt.X("product:N", sort=products, title=None, axis=above, scale=gap),
         y=alt.Y(f"{kind}:N", sort=names, title=None, axis=beside, scale=gap),
-        tooltip=[f"{kind}:N", "product:N", alt.Tooltip("value:Q", format=form)],
+        tooltip=[f"{kind}:N", "product:N", *formatted(form, "value")],
     )
+    opacities = alt.Scale(domain=[0, strongest], range=[0.05, 0.9])
+    opacity = alt.Opacity(f"{strength}:Q", scale=opacities, legend=None)
     layers = [base.mark_rect(cornerRadius=3, stroke=None).encode(color=colour, opacity=opacity)]
     if len(products) <= _WITH_TEXT:
         text = base.mark_text(fontSize=11).encode(text=alt.Text("value:Q", format=form))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from tensorucb import __version__
-from tensorucb.campaign import CampaignProgress, GroupProgress, Lift, RoundProgress
+from tensorucb.campaign import CampaignProgress, GroupProgress
 from tensorucb.checks import check_instance
 from tensorucb.money import money
 from tensorucb.plots._campaign import (
@@ -22,6 +23,7 @@ from tensorucb.plots._campaign import (
 )
 from tensorucb.plots._report import Block, Figure, Report, Section, Table, Text
 
+_Value = TypeVar("_Value")
 FEWEST = 3  # rounds that a line is drawn through
 _TABLED = 20  # rows of a table
 _RATES = ("Observed", "Believed", "Responses", "Followers", "Contacts")  # the first ones are seen on a phone too
@@ -85,27 +87,29 @@ def campaign_report(progress: CampaignProgress) -> Report:
     'report.html'
     """
     check_instance("progress", progress, CampaignProgress, "a CampaignProgress", "campaign.progress() makes one.")
-    sections = [_rounds(progress), *_sums(progress), *_revenue(progress), *_calibration(progress), _lift(progress)]
-    if progress.users:
-        sections.append(Section("Who was contacted most, and what their followers did", _user_blocks(progress.users)))
-    for groups, what in ((progress.products, "products"), (progress.strategies, "strategies")):
-        if groups:
-            sections.append(Section(what.capitalize(), _group_blocks(groups, what)))
-    if progress.segments:
-        sections.append(Section(f"By {progress.segment}", _segment_blocks(progress)))
-    closed, still = progress.closed, progress.open
+    blocks_by_title = {
+        "Responses beside expectation": _rounds(progress),
+        "Reach and spending": _sums(progress),
+        "Revenue": _revenue(progress),
+        "Can the forecasts be trusted?": _calibration(progress),
+        "Does contact change anything?": _lift(progress),
+        "Who was contacted most, and what their followers did": _groups("User", progress.users, _USERS),
+        "Products": _groups("Product", progress.products, GROUPS, "products"),
+        "Strategies": _groups("Strategy", progress.strategies, GROUPS, "strategies"),
+        f"By {progress.segment}": _segments(progress),
+    }
     return Report(
         f"How is {progress.name} going?",
         lede="What was expected of each round, what came, and how far the forecasts can be trusted.",
         facts=[
-            ("rounds closed", f"{closed.rounds:,}"),
-            ("rounds open", f"{still.rounds:,}"),
+            ("rounds closed", f"{progress.closed.rounds:,}"),
+            ("rounds open", f"{progress.open.rounds:,}"),
             ("users contacted", f"{progress.contacted:,}"),
             *([("decided by", "value")] if progress.metric == "value" else []),
             *([("model behind by rounds", f"{progress.behind:,}")] if progress.behind else []),
         ],
         numbers=_numbers(progress),
-        sections=sections,
+        sections=[Section(title, blocks) for title, blocks in blocks_by_title.items() if blocks],
         footer=f"tensorucb {__version__}",
     )
 
@@ -139,45 +143,49 @@ def _points(share: float) -> str:
     return f"{100 * share:+.2f}".replace("-", "−")
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.2f} %"
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
 
 
-def _rounds(progress: CampaignProgress) -> Section:
-    title = "Responses beside expectation"
+def _tenths(number: float) -> str:
+    return f"{number:,.1f}"
+
+
+def _if_known(value: _Value | None, text: Callable[[_Value], str]) -> str:
+    return "–" if value is None else text(value)
+
+
+def _rounds(progress: CampaignProgress) -> list[Block]:
     if not progress.rounds:
-        return Section(title, [Text("No round has been opened yet.")])
+        return [Text("No round has been opened yet.")]
     blocks: list[Block] = [Text(EXPECTED)]
     if any(entry.expected is not None for entry in progress.rounds):
         blocks.append(Figure(expected_and_observed(progress)))
     if progress.open.rounds:
         blocks.append(Text(_OPEN))
-    columns = ("Round", "Responded", "Expected", "90 % interval", "Status", "Contacted", "Opened", "Product")
     if len(progress.rounds) > _TABLED:
         blocks.append(Text(f"The last {_TABLED} rounds:"))
     names = product_names(progress)
-    blocks.append(Table(columns, [_round_cells(entry, names) for entry in progress.rounds[-_TABLED:]]))
-    return Section(title, blocks)
+    columns = ("Round", "Responded", "Expected", "90 % interval", "Status", "Contacted", "Opened", "Product")
+    rows = [
+        (
+            f"{entry.number}",
+            f"{entry.responders:,}",
+            _if_known(entry.expected, lambda reach: _tenths(reach.mean)),
+            _if_known(entry.expected, lambda reach: f"{reach.low:,.0f} – {reach.high:,.0f}"),
+            entry.status if entry.kind == "ask" else f"{entry.status} ({entry.kind})",
+            f"{entry.contacted:,}",
+            datetime.fromtimestamp(entry.opened, UTC).strftime("%d\xa0%b\xa0%Y"),
+            "by features" if entry.product is None else names.get(entry.product, str(entry.product)),
+        )
+        for entry in progress.rounds[-_TABLED:]
+    ]
+    return [*blocks, Table(columns, rows)]
 
 
-def _round_cells(entry: RoundProgress, names: Mapping[int | str, str]) -> tuple[str, ...]:
-    reach = entry.expected
-    return (
-        f"{entry.number}",
-        f"{entry.responders:,}",
-        "–" if reach is None else f"{reach.mean:,.1f}",
-        "–" if reach is None else f"{reach.low:,.0f} – {reach.high:,.0f}",
-        entry.status if entry.kind == "ask" else f"{entry.status} ({entry.kind})",
-        f"{entry.contacted:,}",
-        datetime.fromtimestamp(entry.opened, UTC).strftime("%d\xa0%b\xa0%Y"),
-        "by features" if entry.product is None else names.get(entry.product, str(entry.product)),
-    )
-
-
-def _sums(progress: CampaignProgress) -> list[Section]:
+def _sums(progress: CampaignProgress) -> list[Block]:
     blocks: list[Block] = []
-    closed = sum(entry.within is not None for entry in progress.rounds)
-    if closed >= FEWEST:
+    if sum(entry.within is not None for entry in progress.rounds) >= FEWEST:
         blocks.append(Figure(running_sums(progress.rounds)))
     if progress.spend is not None:
         cost = progress.cost_per_responder
@@ -185,10 +193,10 @@ def _sums(progress: CampaignProgress) -> list[Section]:
         blocks.append(Text(f"Contacting users has cost {money(progress.spend)} so far{each}."))
         if sum(entry.spend is not None for entry in progress.rounds) >= FEWEST:
             blocks.append(Figure(running_spend(progress.rounds)))
-    return [Section("Reach and spending", blocks)] if blocks else []
+    return blocks
 
 
-def _revenue(progress: CampaignProgress) -> list[Section]:
+def _revenue(progress: CampaignProgress) -> list[Block]:
     """What the responses were worth, in total and in each round."""
     revenue = progress.revenue
     if revenue is None:
@@ -197,87 +205,87 @@ def _revenue(progress: CampaignProgress) -> list[Section]:
     if revenue.return_on_cost is not None:
         blocks.append(Text(_RETURN))
     columns = ("Round", "Revenue", "Expected", "90 % interval", "Spent", "Responded", "Status")
-    rounds = [entry for entry in progress.rounds if entry.kind != "history"]
-    blocks.append(Table(columns, [_revenue_cells(entry) for entry in rounds[-_TABLED:]]))
+    rows = []
+    for entry in [entry for entry in progress.rounds if entry.kind != "history"][-_TABLED:]:
+        expected = None if entry.expected is None else entry.expected.revenue
+        rows.append(
+            (
+                f"{entry.number}",
+                _if_known(entry.revenue, money),
+                _if_known(expected, lambda promised: money(promised.mean)),
+                _if_known(expected, lambda promised: f"{money(promised.low)} – {money(promised.high)}"),
+                _if_known(entry.spend, money),
+                f"{entry.responders:,}",
+                entry.status,
+            )
+        )
+    blocks.append(Table(columns, rows))
     if revenue.calibration is not None:
         blocks.append(Text(_sentence(revenue.calibration.text)))
-    return [Section("Revenue", blocks)]
+    return blocks
 
 
-def _revenue_cells(entry: RoundProgress) -> tuple[str, ...]:
-    expected = None if entry.expected is None else entry.expected.revenue
-    return (
-        f"{entry.number}",
-        "–" if entry.revenue is None else money(entry.revenue),
-        "–" if expected is None else money(expected.mean),
-        "–" if expected is None else f"{money(expected.low)} – {money(expected.high)}",
-        "–" if entry.spend is None else money(entry.spend),
-        f"{entry.responders:,}",
-        entry.status,
-    )
-
-
-def _calibration(progress: CampaignProgress) -> list[Section]:
+def _calibration(progress: CampaignProgress) -> list[Block]:
     intervals = progress.calibration
     if intervals is None:
         return []
-    title = "Can the forecasts be trusted?"
     figure = [Figure(running_calibration(progress.rounds))] if intervals.rounds >= FEWEST else []
-    return [Section(title, [Text(_sentence(intervals.text)), *figure, Text(CALIBRATION)])]
+    return [Text(_sentence(intervals.text)), *figure, Text(CALIBRATION)]
 
 
-def _lift(progress: CampaignProgress) -> Section:
-    title, lift = "Does contact change anything?", progress.lift
+def _lift(progress: CampaignProgress) -> list[Block]:
+    lift = progress.lift
     if lift is None:
         held = any(entry.held_out for entry in progress.rounds)
-        return Section(title, [Text(f"Not known yet: {progress.lift_missing}" if held else _NO_LIFT)])
+        return [Text(f"Not known yet: {progress.lift_missing}" if held else _NO_LIFT)]
     said = (
         f"Of {lift.contacted_followers:,} followers of contacted users {_percent(lift.contacted_rate)} responded, of "
         f"{lift.held_out_followers:,} followers of held-out users {_percent(lift.held_out_rate)}. "
         f"{_sentence(lift.text)}"
     )
-    blocks: list[Block] = [Text(LIFT), Figure(lift_interval(lift)), Text(said)]
-    if lift.revenue is not None:
-        blocks.append(Text(_sentence(lift.revenue.text)))
-    return Section(title, blocks)
+    revenue = [] if lift.revenue is None else [Text(_sentence(lift.revenue.text))]
+    return [Text(LIFT), Figure(lift_interval(lift)), Text(said), *revenue]
 
 
-def _user_blocks(users: Sequence[GroupProgress]) -> list[Block]:
-    return [Text(_USERS), Table(("User", *_RATES), [_cells(user) for user in users])]
+def _groups(first: str, groups: Sequence[GroupProgress], about: str, drawn: str = "") -> list[Block]:
+    """A table of groups, and with ``drawn``, the plural of what they are, a figure."""
+    if not groups:
+        return []
+    blocks: list[Block] = [Text(about)]
+    if drawn and any(group.believed is not None for group in groups):
+        caption = f"The {MOST_GROUPS} {drawn} with the most contacts." if len(groups) > MOST_GROUPS else ""
+        blocks.append(Figure(believed_and_observed(groups, drawn), caption))
+    return [*blocks, Table((first, *_RATES), [_cells(group) for group in groups[:_TABLED]])]
 
 
 def _cells(group: GroupProgress) -> tuple[str, ...]:
     return (
         group_label(group),
         _percent(group.observed),
-        _percent(group.believed),
-        f"{group.responders:,.1f}".removesuffix(".0"),
+        _if_known(group.believed, _percent),
+        _tenths(group.responders).removesuffix(".0"),
         f"{group.followers:,}",
         f"{group.contacts:,}",
     )
 
 
-def _segment_blocks(progress: CampaignProgress) -> list[Block]:
+def _segments(progress: CampaignProgress) -> list[Block]:
+    if not progress.segments:
+        return []
     columns = (_sentence(progress.segment or ""), *_RATES, "Users", "Expected", "Lift in points (90 %)")
     rows = []
     for entry in progress.segments:
-        expected = "–" if entry.expected is None else f"{entry.expected:,.1f}"
         label, *cells = _cells(entry)
         few = "" if entry.enough else ": too few to tell"
         rows.append(
-            (label + few, *cells, f"{entry.users:,}", expected, "–" if entry.lift is None else _lift_cell(entry.lift))
+            (
+                label + few,
+                *cells,
+                f"{entry.users:,}",
+                _if_known(entry.expected, _tenths),
+                _if_known(
+                    entry.lift, lambda lift: f"{_points(lift.difference)} ({_points(lift.low)} to {_points(lift.high)})"
+                ),
+            )
         )
     return [Text(SEGMENTS), Table(columns, rows)]
-
-
-def _lift_cell(lift: Lift) -> str:
-    return f"{_points(lift.difference)} ({_points(lift.low)} to {_points(lift.high)})"
-
-
-def _group_blocks(groups: Sequence[GroupProgress], what: str) -> list[Block]:
-    first = {"products": "Product", "strategies": "Strategy"}[what]
-    blocks: list[Block] = [Text(GROUPS)]
-    if any(group.believed is not None for group in groups):
-        caption = f"The {MOST_GROUPS} {what} with the most contacts." if len(groups) > MOST_GROUPS else ""
-        blocks.append(Figure(believed_and_observed(groups, what), caption))
-    return [*blocks, Table((first, *_RATES), [_cells(group) for group in groups[:_TABLED]])]

@@ -13,7 +13,7 @@ from tensorucb.checks import check_array, check_instance, check_mapping, check_r
 from tensorucb.errors import InputError
 from tensorucb.experiments import Experiment, Interval
 from tensorucb.plots._lines import line_chart, log_ticks, short_number
-from tensorucb.plots._theme import chart_of, colours, dashes, leaders, sequential, titled
+from tensorucb.plots._theme import chart_of, colours, dashes, formatted, leaders, sequential, titled, told_apart
 
 REGRET = "Regret is how many more users the best possible choice would have reached in a round. Lower is better."
 REGRET_AXIS = "Regret per round (users)"
@@ -123,10 +123,7 @@ def _bar_layers(rows: list[dict[str, Any]], order: list[str], ends: tuple[float,
     def at(field: str) -> Any:
         return alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=6, grid=True))
 
-    tip = [
-        alt.Tooltip("label:N", title="policy"),
-        *(alt.Tooltip(f"{name}:Q", format=".3~f") for name in ("mean", "low", "high")),
-    ]
+    tip = [alt.Tooltip("label:N", title="policy"), *formatted(".3~f", "mean", "low", "high")]
     bar: dict[str, Any] = {"cornerRadiusEnd": 3, "height": {"band": 0.62}}
     quiet = part([row for row in rows if not row["colour"]]).mark_bar(style="quiet-bar", **bar)
     loud = part([row for row in rows if row["colour"]]).mark_bar(**bar).encode(color=alt.Color("colour:N", scale=None))
@@ -170,8 +167,8 @@ def degree_distribution(degrees: Mapping[str, ArrayLike]) -> Any:
     rows = [row for label in labels for row in _ccdf(label, degrees[label])]
     if not rows:
         raise InputError("no user has an out-edge: there is no distribution to draw.")
-    palette = colours(labels)
     legend = alt.Legend(title=None, orient="top-right") if len(labels) > 1 else None
+    looks = told_apart("label", labels, legend, color=colours(labels), strokeDash=dashes(labels))
 
     def powers(field: str) -> Any:
         values = log_ticks(min(row[field] for row in rows) / 10, max(row[field] for row in rows))
@@ -184,9 +181,8 @@ def degree_distribution(degrees: Mapping[str, ArrayLike]) -> Any:
         .encode(
             x=alt.X("degree:Q", title="Out-degree", scale=alt.Scale(type="log", nice=False), axis=powers("degree")),
             y=alt.Y("share:Q", title=y_title, scale=alt.Scale(type="log"), axis=powers("share")),
-            color=alt.Color("label:N", scale=alt.Scale(domain=labels, range=palette), legend=legend),
-            strokeDash=alt.StrokeDash("label:N", scale=alt.Scale(domain=labels, range=dashes(labels)), legend=legend),
-            tooltip=["label:N", "degree:Q", alt.Tooltip("share:Q", format=".2~%")],
+            tooltip=["label:N", "degree:Q", *formatted(".2~%", "share")],
+            **looks,
         )
     )
     return titled(chart, "Out-degrees", "Straight lines on these axes are power laws")
@@ -261,21 +257,22 @@ def seed_reasons(rows: Sequence[Mapping[str, Any]], *, title: str = "Why these s
     [2.0, 0.5]
     """
     order = [str(row["seed"]) for row in rows]
+    names = {"expected from what was seen": "believed", "added to explore": "explored"}
     parts = [
         {"seed": str(row["seed"]), "part": part, "value": float(row[key])}
         for row in rows
-        for part, key in (("expected from what was seen", "believed"), ("added to explore", "explored"))
+        for part, key in names.items()
     ]
-    scale = alt.Scale(domain=["expected from what was seen", "added to explore"], range=["#1477c0", "#e69f00"])
+    legend = alt.Legend(title=None, orient="top", symbolType="square")
     bars = (
         chart_of(parts)
         .mark_bar(cornerRadiusEnd=3, height={"band": 0.62})
         .encode(
             y=alt.Y("seed:N", sort=order, title="Seed, in order of choice", axis=alt.Axis(domain=False)),
             x=alt.X("value:Q", title="Direct responses", axis=alt.Axis(grid=True, tickCount=6)),
-            color=alt.Color("part:N", scale=scale, legend=alt.Legend(title=None, orient="top", symbolType="square")),
             order=alt.Order("part:N", sort="descending"),
-            tooltip=["seed:N", "part:N", alt.Tooltip("value:Q", format=".2~f")],
+            tooltip=["seed:N", "part:N", *formatted(".2~f", "value")],
+            **told_apart("part", names, legend, color=("#1477c0", "#e69f00")),
         )
     )
     return titled(bars, title, height=_ROW * len(order))

@@ -15,7 +15,7 @@ import numpy as np
 from tensorucb.checks import check_mapping, check_text
 from tensorucb.errors import InputError
 from tensorucb.experiments import Interval
-from tensorucb.plots._theme import HEIGHT, LONGEST_TITLE, chart_of, colours, dashes, knows_the_truth, titled
+from tensorucb.plots._theme import HEIGHT, LONGEST_TITLE, chart_of, colours, dashes, formatted, knows_the_truth, titled
 
 GAP = 16  # pixels between neighbouring labels
 _WHISKER_STEP = 8  # pixels between the intervals of neighbouring lines
@@ -146,7 +146,7 @@ def _hover(rows: Sequence[dict[str, Any]], x_axis: Any, y_axis: Any) -> Any:
     """Points that show up under the pointer, with their values; pages need them, files do not."""
     near = alt.selection_point(fields=["x"], nearest=True, on="pointerover", clear="pointerout", empty=False)
     tip = [alt.Tooltip("label:N", title="line"), alt.Tooltip("x:Q", title="at")]
-    tip += [alt.Tooltip(f"{name}:Q", format=".3~f") for name in ("mean", "low", "high")]
+    tip += formatted(".3~f", "mean", "low", "high")
     return (
         chart_of(rows, name="hover")
         .mark_circle(size=40, style="whisker")

@@ -64,6 +64,21 @@ def chart_of(rows: Sequence[Mapping[str, Any]], **properties: Any) -> Any:
     return alt.Chart(alt.Data(values=list(rows)), **properties)
 
 
+def formatted(form: str, *fields: str) -> list[Any]:
+    """What a pointer finds of these fields, which are numbers of one format."""
+    return [alt.Tooltip(f"{field}:Q", format=form) for field in fields]
+
+
+def told_apart(field: str, labels: Iterable[str], legend: Any, **looks: Iterable[Any]) -> dict[str, Any]:
+    """Encodings that tell the labels of a field apart: ``color``, ``shape`` or ``strokeDash``, with a look for each."""
+    kinds = {"color": alt.Color, "shape": alt.Shape, "strokeDash": alt.StrokeDash}
+    domain = list(labels)
+    return {
+        channel: kinds[channel](f"{field}:N", scale=alt.Scale(domain=domain, range=list(look)), legend=legend)
+        for channel, look in looks.items()
+    }
+
+
 def titled(
     chart: Any,
     title: str,
