@@ -16,7 +16,7 @@ from tensorucb.errors import InputError
 from tensorucb.experiments._dataset import Features
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._results import OURS, Experiment, RunResult
-from tensorucb.experiments._runs import check_environment, check_policies, check_rounds, run_experiment
+from tensorucb.experiments._runs import by_policy, check_environment, check_policies, check_rounds, run_experiment
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import Tuning, split_products, tune, with_arguments
 from tensorucb.oracle import select_seeds
@@ -291,9 +291,7 @@ class Comparison:
                 report(0, 1, "who takes part")  # a reference may look at the truth of thousands of products
             part = self.play(world, policies(world), name, range(number, self.runs, len(worlds)))
             results += part.results
-        order = part.policies
-        ordered = sorted(results, key=lambda r: (order.index(r.policy), r.run))
-        return Experiment(tuple(ordered), part.measure)
+        return by_policy(results, part.policies, part.measure)
 
     def play(
         self, world: Environment, policies: Mapping[str, Policy], stage: str, runs: int | range | None = None

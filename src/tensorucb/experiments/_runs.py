@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from tensorucb.errors import FileFormatError, InputError
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._key import policy_key, run_key
 from tensorucb.experiments._pool import in_processes
-from tensorucb.experiments._results import Experiment, RunResult
+from tensorucb.experiments._results import Experiment, Measure, RunResult
 from tensorucb.experiments._strategies import StrategyPolicy, of_edges
 from tensorucb.files import read_state, write_state
 from tensorucb.policies import Policy
@@ -155,57 +156,76 @@ def run_policy(
 
 
 class Play(NamedTuple):
-    """One run to be played: the world, the policy and its label, the run's number, and what progress calls it."""
+    """One run to be played: the world, the policy and its label, and the run's number."""
 
     world: Environment
     label: str
     policy: Policy
     run: int
-    said: str
 
 
-def play_all(
-    plays: Sequence[Play],
-    *,
-    rounds: int,
-    seed: int,
-    jobs: int = 1,
-    directory: str | Path | None = None,
-    report: OnProgress | None = None,
-    engine: Engine | None = None,
-) -> list[RunResult]:
-    """The results of all plays; those that are not kept in ``directory`` are played by the engine, or in processes."""
-    check_count("jobs", jobs, 1, MOST_THREADS)
-    check_engine(engine)
-    paths = [None] * len(plays) if directory is None else file_paths(plays, directory, rounds=rounds, seed=seed)
-    results = [None if path is None else _read(path, play) for path, play in zip(paths, plays, strict=True)]
-    missing = [number for number, result in enumerate(results) if result is None]
-    total, done = len(plays) * rounds, (len(plays) - len(missing)) * rounds
+@dataclass(frozen=True)
+class Player:
+    """How runs are played: for so many rounds, from a seed, and the rest as in `run_experiment`, which it names too."""
 
-    def step(task: int) -> None:
-        nonlocal done
-        done = min(done + 1, total)
-        if report is not None:
-            report(done, total, plays[missing[task]].said)
+    rounds: int
+    seed: int
+    jobs: int = 1
+    directory: str | Path | None = None
+    report: OnProgress | None = None
+    engine: Engine | None = None
 
-    def finished(task: int, result: RunResult) -> None:
-        number = missing[task]
-        results[number] = result
-        if (path := paths[number]) is not None:
-            policy = plays[number].policy
-            kind = f"{type(policy).__module__}.{type(policy).__qualname__}"
-            arrays = {name: getattr(result, name) for name in ("product", "spread", "optimum", "seconds")}
-            write_state(path, _KIND, {"type": kind, "arguments": arguments_of(policy)}, arrays)
+    def __post_init__(self) -> None:
+        check_count("jobs", self.jobs, 1, MOST_THREADS)
+        check_report("report", self.report)
+        check_engine(self.engine)
 
-    tasks = [partial(_played, plays[number], rounds, seed) for number in missing]
-    if engine is None:
-        in_processes(tasks, jobs, step, finished)
-    else:
-        engine.fill(tasks, jobs, step, finished)
-    for task, number in enumerate(missing):
-        if results[number] is None:
-            finished(task, tasks[task](partial(step, task)))
-    return [result for result in results if result is not None]
+    def play(self, plays: Sequence[Play]) -> list[RunResult]:
+        """The results of all plays; those that are not kept are played by the engine, or in processes."""
+        paths = self._paths(plays)
+        results = [None if path is None else _read(path, play) for path, play in zip(paths, plays, strict=True)]
+        missing = [number for number, result in enumerate(results) if result is None]
+        total, done = len(plays) * self.rounds, (len(plays) - len(missing)) * self.rounds
+
+        def step(task: int) -> None:
+            nonlocal done
+            done = min(done + 1, total)
+            if self.report is not None:
+                self.report(done, total, plays[missing[task]].label)
+
+        def finished(task: int, result: RunResult) -> None:
+            number = missing[task]
+            results[number] = result
+            if (path := paths[number]) is not None:
+                policy = plays[number].policy
+                kind = f"{type(policy).__module__}.{type(policy).__qualname__}"
+                arrays = {name: getattr(result, name) for name in ("product", "spread", "optimum", "seconds")}
+                write_state(path, _KIND, {"type": kind, "arguments": arguments_of(policy)}, arrays)
+
+        tasks = [partial(_played, plays[number], self.rounds, self.seed) for number in missing]
+        if self.engine is None:
+            in_processes(tasks, self.jobs, step, finished)
+        else:
+            self.engine.fill(tasks, self.jobs, step, finished)
+        for task, number in enumerate(missing):
+            if results[number] is None:
+                finished(task, tasks[task](partial(step, task)))
+        return [result for result in results if result is not None]
+
+    def _paths(self, plays: Sequence[Play]) -> list[Path | None]:
+        """Where each run is kept; None for one of a policy whose code or arguments nobody can tell from others."""
+        if self.directory is None:
+            return [None] * len(plays)
+        folder = check_path("directory", self.directory)
+        worlds = {id(play.world): play.world.describe() for play in plays}
+        policies = {id(play.policy): policy_key(play.policy) for play in plays}
+        paths: list[Path | None] = []
+        for play in plays:
+            key = policies[id(play.policy)]
+            about = {"environment": worlds[id(play.world)], "rounds": self.rounds, "seed": self.seed, "run": play.run}
+            slug = re.sub(r"[^a-z0-9]+", "-", play.label.lower()).strip("-")
+            paths.append(None if key is None else folder / f"{slug}-{play.run}-{run_key(key, **about)}.npz")
+        return paths
 
 
 def _played(play: Play, rounds: int, seed: int, each_round: Callable[[], None]) -> RunResult:
@@ -220,23 +240,6 @@ def _read(path: Path, play: Play) -> RunResult | None:
         return RunResult(play.label, play.run, **read_state(path, _KIND)[1]) if path.exists() else None
     except FileFormatError:
         return None
-
-
-def file_paths(plays: Sequence[Play], directory: str | Path, *, rounds: int, seed: int) -> list[Path | None]:
-    """Where each run is kept; None for a policy whose code or arguments nobody can tell from others: it is not kept."""
-    folder = check_path("directory", directory)
-    worlds = {id(play.world): play.world.describe() for play in plays}
-    policies = {id(play.policy): policy_key(play.policy) for play in plays}
-    paths: list[Path | None] = []
-    for play in plays:
-        key = policies[id(play.policy)]
-        if key is None:
-            paths.append(None)
-            continue
-        digest = run_key(key, environment=worlds[id(play.world)], rounds=rounds, seed=seed, run=play.run)
-        slug = re.sub(r"[^a-z0-9]+", "-", play.label.lower()).strip("-")
-        paths.append(folder / f"{slug}-{play.run}-{digest}.npz")
-    return paths
 
 
 def run_experiment(
@@ -284,12 +287,12 @@ def run_experiment(
     check_environment(environment)
     check_policies(policies)
     numbers = runs if isinstance(runs, range) and len(runs) else range(check_rounds("runs", runs))
-    rounds, seed = check_rounds("rounds", rounds), check_seed("seed", seed)
-    check_report("report", report)
+    player = Player(check_rounds("rounds", rounds), check_seed("seed", seed), jobs, directory, report, engine)
     # Run by run rather than policy by policy: an interrupted experiment compares all policies already.
-    plays = [Play(environment, label, policy, run, label) for run in numbers for label, policy in policies.items()]
-    options: Any = {"jobs": jobs, "directory": directory, "report": report, "engine": engine}
-    results = play_all(plays, rounds=rounds, seed=seed, **options)
-    order = list(policies)
-    ordered = sorted(results, key=lambda r: (order.index(r.policy), r.run))
-    return Experiment(tuple(ordered), environment.measure)
+    plays = [Play(environment, label, policy, run) for run in numbers for label, policy in policies.items()]
+    return by_policy(player.play(plays), list(policies), environment.measure)
+
+
+def by_policy(results: Sequence[RunResult], labels: Sequence[str], measure: Measure) -> Experiment:
+    """The experiment that these runs are, in the order of the labels, then of the runs."""
+    return Experiment(tuple(sorted(results, key=lambda r: (labels.index(r.policy), r.run))), measure)

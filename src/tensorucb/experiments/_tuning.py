@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tensorucb.checks import check_mapping, check_report, check_sequence, shown
+from tensorucb.checks import check_mapping, check_sequence, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._runs import (
-    Play,
-    check_environment,
-    check_policies,
-    check_rounds,
-    check_seed,
-    play_all,
-)
+from tensorucb.experiments._runs import Play, Player, check_environment, check_policies, check_rounds, check_seed
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.policies import Grid, Policy, UCBPolicy
 from tensorucb.policies._base import arguments_of
@@ -133,8 +126,7 @@ def tune(
     """
     check_environment(environment)
     check_policies(policies)
-    rounds, seed = check_rounds("rounds", rounds), check_seed("seed", seed)
-    check_report("report", report)
+    player = Player(check_rounds("rounds", rounds), check_seed("seed", seed), jobs, directory, report, engine)
     own_grids = {} if grids is None else check_mapping("grids", grids, "a mapping of labels to grids")
     for label, grid in own_grids.items():
         for name, values in check_mapping(f"grids[{shown(label)}]", grid, "a mapping of arguments to values").items():
@@ -155,13 +147,12 @@ def tune(
     # All searches take their steps together, so that there is work for several processes.
     while asked:
         plays = [
-            Play(environment, label, with_arguments(policies[label], arguments), VALIDATION_RUN, label)
+            Play(environment, label, with_arguments(policies[label], arguments), VALIDATION_RUN)
             for label, settings in asked.items()
             for arguments in settings
         ]
         told = None if report is None else _further(report, played, expected)
-        options: Any = {"jobs": jobs, "directory": directory, "report": told, "engine": engine}
-        regrets = [float(r.average_regret[-1]) for r in play_all(plays, rounds=rounds, seed=seed, **options)]
+        regrets = [float(result.average_regret[-1]) for result in replace(player, report=told).play(plays)]
         played += rounds * len(plays)
         following: dict[str, list[dict[str, Any]]] = {}
         for label, settings in asked.items():
