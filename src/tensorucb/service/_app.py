@@ -34,7 +34,6 @@ from tensorucb.service import (
     _operation,
     _page,
     _problems,
-    _rounds,
 )
 from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._settings import ServiceSettings
@@ -94,8 +93,9 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
     app.state.book = TokenBook(app.state.campaigns.store, demanded=not settings.local)
     app.state.metrics = _operation.Metrics()
     _problems.install(app)
-    for room in (_campaigns, _rounds, _create, _catalogues, _figures, _access):
-        app.include_router(room.router, prefix=PREFIX)
+    rooms = _campaigns, _create, _catalogues, _figures, _access
+    for router in (*(room.router for room in rooms), _campaigns.rounds_router):
+        app.include_router(router, prefix=PREFIX)
     app.include_router(_operation.router)
     app.include_router(_page.router)
     return app

@@ -1,61 +1,66 @@
-"""Campaigns over HTTP: list, look at, follow, export, delete; the lift, webhooks, and who may be contacted."""
+"""Campaigns and their rounds over HTTP.
+
+List, look at, follow, export and delete campaigns; the lift, webhooks, and who may be contacted. Preview, ask, tell,
+close and cancel rounds, and say why.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import csv
 import hashlib
+import io
 import json
+import re
 import shutil
 import tempfile
 import zipfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from starlette.background import BackgroundTask
 
-from tensorucb.campaign import (
-    Campaign,
-    CampaignProgress,
-    CampaignStatus,
-    ForgetReport,
-    Lift,
-    LiftPlan,
-    Notice,
-    OptReport,
-    delete_campaign,
-)
-from tensorucb.campaign import plan_lift as lift_plan
+from tensorucb import campaign as library
+from tensorucb.campaign import Ask, Campaign, CampaignProgress, Explanation, LiftPlan, OptReport, RoundExplanation
 from tensorucb.campaign._lift_plan import CLUSTERING, MOST_ROUNDS
+from tensorucb.errors import UnknownIdError
+from tensorucb.files import FORMULA
 from tensorucb.question import ARGUMENTS
-from tensorucb.service._bodies import Body, Id, Users
+from tensorucb.service._bodies import Body, Id, QuestionBody, Users
 from tensorucb.service._catalogues import Entry
 from tensorucb.service._open import TICK, tag_of
-from tensorucb.service._problems import Refusal, responses
+from tensorucb.service._problems import Refusal, leads_to, responses
 from tensorucb.service._shared import (
     CAMPAIGN,
     After,
     At,
     ForAdmin,
     ForOperator,
+    ForPreview,
     ForReader,
+    Key,
     Limit,
-    Mask,
-    OfRounds,
-    Opened,
     Page,
+    Progress,
     Reader,
-    masked_progress,
+    Round,
+    RowOptions,
+    chooses,
     page,
-    product_named,
+    reads,
+    reads_learned,
+    tells,
 )
+from tensorucb.service._uploads import FORMS, described, received_rows
 
 router = APIRouter(tags=["campaigns"], responses=responses(404, 409, 413))
+rounds_router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413))
 
 _BEAT = 15.0  # seconds of silence after which those who watch hear that the service is still there
 
@@ -75,7 +80,7 @@ class CampaignLine(BaseModel):
 
 
 @dataclass(frozen=True)
-class CampaignDocument(CampaignStatus):
+class CampaignDocument(library.CampaignStatus):
     """A campaign in numbers, and its settings.
 
     Attributes
@@ -112,7 +117,40 @@ class OptBody(Body):
     everywhere: StrictBool = Field(False, description="For all campaigns of the store.")
 
 
-def campaign_facts(campaign: Campaign, mask: Mask) -> dict[str, Any]:
+class WebhookBody(Body):
+    """Who is to be told of rounds that close."""
+
+    url: str = Field(max_length=500, description="Where to send requests.", examples=["https://shop.example/rounds"])
+    secret: str | None = Field(None, max_length=200, description="What requests are signed with; null makes a new one.")
+
+
+class WebhookSecret(BaseModel):
+    """The webhook as it was set."""
+
+    url: str
+    secret: str = Field(description="Keep it: it is not shown again.")
+
+
+@dataclass(frozen=True)
+class OpenedRound(Ask):
+    """A new round, with the reasons.
+
+    Attributes
+    ----------
+    explanation
+        Every seed explained.
+    """
+
+    explanation: RoundExplanation
+
+
+class CloseBody(Body):
+    """How to close a round."""
+
+    early: bool = Field(False, description="Close it though most of its responses may still come.")
+
+
+def campaign_facts(campaign: Campaign, mask: Any) -> dict[str, Any]:
     """What a `CampaignDocument` has beside the status; it changes with the network alone."""
     groups = campaign.groups
     settings = dict(campaign.settings)
@@ -130,76 +168,74 @@ def campaign_facts(campaign: Campaign, mask: Mask) -> dict[str, Any]:
     }
 
 
-@router.get("/campaigns", response_model=Page[CampaignLine])
-async def campaigns(opened: Opened, who: Reader, limit: Limit = 50, after: After = None) -> Any:
+@router.get("/campaigns")
+async def campaigns(caller: Reader, limit: Limit = 50, after: After = None) -> Page[CampaignLine]:
     """All campaigns, oldest first."""
+    opened = caller.campaigns
 
-    def call() -> dict[str, Any]:
-        names, following = page(opened.names(), limit, after, lambda name: name)
+    def call() -> Page[CampaignLine]:
+        names, following = page(opened.names(), limit, after, str)
         lines = []
         for name in names:
             # Somebody may delete one meanwhile.
             with contextlib.suppress(Refusal):
-                lines.append(opened.call(name, lambda it: {**vars(it.status()), "created": it.created}))
-        return {"items": lines, "next": following}
+                lines.append(opened.call(name, lambda it: CampaignLine(**vars(it.status()), created=it.created)))
+        return Page(items=lines, next=following)
 
     return await opened.aside(call)
 
 
-@router.get(CAMPAIGN, response_model=CampaignDocument)
-async def one(at: ForReader) -> CampaignDocument:
+@router.get(CAMPAIGN)
+@reads
+def one(at: ForReader) -> CampaignDocument:
     """A campaign in numbers, and its settings."""
-
-    def call(campaign: Campaign) -> CampaignDocument:
-        with campaign._handle.read() as view:
-            tag = view.number, view.ledger.revision
-        facts = at.kept("facts", tag, lambda: campaign_facts(campaign, at.mask))
-        return CampaignDocument(**vars(campaign.status()), **facts)
-
-    return await at.read(call)
+    campaign = at.campaign
+    with campaign._handle.read() as view:
+        tag = view.number, view.ledger.revision
+    facts = at.kept("facts", tag, lambda: campaign_facts(campaign, at.mask))
+    return CampaignDocument(**vars(campaign.status()), **facts)
 
 
-@router.delete(CAMPAIGN, status_code=204, response_class=Response)
-async def delete(at: ForAdmin) -> Response:
+@router.delete(CAMPAIGN, status_code=204)
+@chooses
+def delete(at: ForAdmin) -> None:
     """Delete a campaign with its whole log. It cannot be undone."""
-    await at.choose(lambda campaign: delete_campaign(campaign.name, storage=campaign.store))
-    return Response(status_code=204)
+    library.delete_campaign(at.campaign.name, storage=at.campaign.store)
 
 
 @router.get(f"{CAMPAIGN}/progress", response_model=CampaignProgress, responses={304: {"description": "Not changed."}})
-async def progress(
+@reads
+def progress(
     at: ForReader,
     request: Request,
     response: Response,
-    selected: OfRounds,
+    progress: Progress,
     rounds: Annotated[int, Query(ge=1, le=10_000, description="How many of the last rounds are listed.")] = 200,
 ) -> Any:
     """How a campaign is going: responses beside expectation, reach, spend, lift, calibration.
 
     The answer has an ETag that changes with the log; sent back as If-None-Match, nothing is counted or sent again.
     """
-
-    def call(campaign: Campaign) -> CampaignProgress | None:
-        tag = response.headers["ETag"] = (
-            f'"{tag_of(campaign)}-{at.who.role}-{hashlib.sha256(request.url.query.encode()).hexdigest()[:16]}"'
-        )
-        same = request.headers.get("if-none-match") == tag
-        return None if same else masked_progress(selected.progress(campaign), rounds, at.mask)
-
-    counted = await at.read(call)
-    return counted or Response(status_code=304, headers={"ETag": response.headers["ETag"]})
+    query = hashlib.sha256(request.url.query.encode()).hexdigest()[:16]
+    tag = response.headers["ETag"] = f'"{tag_of(at.campaign)}-{at.role}-{query}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    counted = at.masked(progress(at))
+    return replace(counted, rounds=counted.rounds[-rounds:])
 
 
-@router.get(f"{CAMPAIGN}/attention", response_model=list[Notice])
-async def attention(at: ForReader) -> tuple[Notice, ...]:
+@router.get(f"{CAMPAIGN}/attention")
+@reads
+def attention(at: ForReader) -> tuple[library.Notice, ...]:
     """What needs a person today, the most urgent first; an empty list if nothing does."""
-    return await at.read(lambda campaign: campaign.attention())
+    return at.campaign.attention()
 
 
-@router.get(f"{CAMPAIGN}/lift", response_model=Lift)
-async def lift(at: ForReader) -> Lift:
+@router.get(f"{CAMPAIGN}/lift")
+@reads
+def lift(at: ForReader) -> library.Lift:
     """Compare followers of contacted and of held-out users; 409 as long as there is nothing to compare."""
-    return await at.read(lambda campaign: campaign.lift())
+    return at.campaign.lift()
 
 
 Rounds = Annotated[int | None, Query(ge=1, le=MOST_ROUNDS, description="So many rounds; null to ask how many.")]
@@ -208,8 +244,9 @@ Power = Annotated[float, Query(gt=0, lt=1, description="How surely the effect sh
 Share = Query(gt=0, lt=1, description="Share of the chosen users who are not contacted.")
 
 
-@router.get(f"{CAMPAIGN}/lift/plan", response_model=LiftPlan)
-async def plan_lift(
+@router.get(f"{CAMPAIGN}/lift/plan")
+@reads_learned
+def plan_lift(
     at: ForReader,
     product: Annotated[str | None, Query(description="The product of the rounds.")] = None,
     k: Annotated[int | None, Query(ge=2, le=1000, description="Users of each round.")] = None,
@@ -219,18 +256,13 @@ async def plan_lift(
     power: Power = 0.8,
 ) -> LiftPlan:
     """Say how many rounds with a hold-out show which effect of contact; leave out what is asked for."""
-
-    def call(campaign: Campaign) -> LiftPlan:
-        about = product_named(campaign, product)
-        return campaign.plan_lift(about, k, holdout=holdout, rounds=rounds, effect=effect, power=power)
-
-    return await at.read(call, chooses=True)
+    about = at.product(product)
+    return at.campaign.plan_lift(about, k, holdout=holdout, rounds=rounds, effect=effect, power=power)
 
 
-@router.get("/lift/plan", response_model=LiftPlan)
+@router.get("/lift/plan")
 async def plan_any_lift(
-    opened: Opened,
-    who: Reader,
+    caller: Reader,
     followers: Annotated[float, Query(gt=0, le=1e6, description="Of a chosen user, and of no other chosen one.")],
     rate: Annotated[float, Query(ge=0, lt=1, description="Share of them who respond without contact.")],
     k: Annotated[int, Query(ge=2, le=1000, description="Users of each round.")] = 10,
@@ -242,7 +274,7 @@ async def plan_any_lift(
 ) -> LiftPlan:
     """The same before there is a campaign."""
     terms: dict[str, Any] = {"users": k, "holdout": holdout, "rounds": rounds, "effect": effect, "power": power}
-    return await opened.aside(lambda: lift_plan(followers, rate, **terms, clustering=clustering))
+    return await caller.campaigns.aside(lambda: library.plan_lift(followers, rate, **terms, clustering=clustering))
 
 
 @router.get(
@@ -252,7 +284,7 @@ async def plan_any_lift(
 )
 async def live(at: ForReader, request: Request) -> Response:
     """Follow a campaign: an event `changed` now and whenever its log has grown, with the last event's number."""
-    tag = await at.read(tag_of)
+    tag = await at.read(lambda: tag_of(at.campaign))
     if request.state.bodiless:
         return Response(media_type="text/event-stream")
     return StreamingResponse(_changes(at, tag), media_type="text/event-stream")
@@ -273,7 +305,7 @@ async def _changes(at: At, tag: str) -> AsyncIterator[str]:
             await asyncio.wait_for(stopping.wait(), TICK)
         quiet += TICK
         try:
-            tag = await at.read(tag_of)
+            tag = await at.read(lambda: tag_of(at.campaign))
         except Refusal:
             yield "event: gone\ndata: {}\n\n"
             return
@@ -284,21 +316,17 @@ async def _changes(at: At, tag: str) -> AsyncIterator[str]:
     response_class=FileResponse,
     responses={200: {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}}},
 )
-async def export(
+@reads
+def export(
     at: ForOperator, request: Request, format: Annotated[Literal["parquet", "csv"], Query()] = "parquet"
 ) -> FileResponse:
     """The campaign as tables in a zip file: rounds, seeds, responses, users, edges … and a manifest."""
     folder = Path(tempfile.mkdtemp(dir=request.app.state.uploads.folder))
-
-    def call(campaign: Campaign) -> Path:
-        archive = folder / "export.zip"
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-            for path in campaign.export(folder / "tables", format):
-                packed.write(path, path.name)
-        return archive
-
+    archive = folder / "export.zip"
     try:
-        archive = await at.read(call)
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+            for path in at.campaign.export(folder / "tables", format):
+                packed.write(path, path.name)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -306,65 +334,181 @@ async def export(
     return FileResponse(archive, media_type="application/zip", filename="campaign.zip", background=gone)
 
 
-class WebhookBody(Body):
-    """Who is to be told of rounds that close."""
-
-    url: str = Field(max_length=500, description="Where to send requests.", examples=["https://shop.example/rounds"])
-    secret: str | None = Field(None, max_length=200, description="What requests are signed with; null makes a new one.")
-
-
-class WebhookSecret(BaseModel):
-    """The webhook as it was set."""
-
-    url: str
-    secret: str = Field(description="Keep it: it is not shown again.")
-
-
-@router.put(f"{CAMPAIGN}/webhook", response_model=WebhookSecret)
-async def set_webhook(at: ForAdmin, body: WebhookBody) -> Any:
+@router.put(f"{CAMPAIGN}/webhook")
+@tells
+def set_webhook(at: ForAdmin, body: WebhookBody) -> WebhookSecret:
     """Tell another system of every round that closes from now on, by a signed request.
 
     The field `webhook` of the campaign says how far it is.
     """
-    secret = await at.tell(lambda campaign: campaign.set_webhook(body.url, body.secret))
-    return {"url": body.url, "secret": secret}
+    return WebhookSecret(url=body.url, secret=at.campaign.set_webhook(body.url, body.secret))
 
 
-@router.delete(f"{CAMPAIGN}/webhook", status_code=204, response_class=Response)
-async def remove_webhook(at: ForAdmin) -> Response:
+@router.delete(f"{CAMPAIGN}/webhook", status_code=204)
+@tells
+def remove_webhook(at: ForAdmin) -> None:
     """Tell nobody any more."""
-    await at.tell(lambda campaign: campaign.remove_webhook())
-    return Response(status_code=204)
+    at.campaign.remove_webhook()
 
 
-@router.get(f"{CAMPAIGN}/opt-outs", response_model=Page[Entry])
-async def opted_out(at: ForReader, limit: Limit = 50, after: After = None) -> Any:
+@router.get(f"{CAMPAIGN}/opt-outs")
+@reads
+def opted_out(at: ForReader, limit: Limit = 50, after: After = None) -> Page[Entry]:
     """Users who opted out."""
-
-    def call(campaign: Campaign) -> dict[str, Any]:
-        users, following = page(campaign.opted_out(), limit, after)
-        names = at.names(campaign, campaign.graph.rows(users).tolist())
-        items = [{"id": at.mask(user), "name": name} for user, name in zip(users, names, strict=True)]
-        return {"items": items, "next": following}
-
-    return await at.read(call)
+    users, following = page(at.campaign.opted_out(), limit, after)
+    names = at.names(at.campaign.graph.rows(users).tolist())
+    items = [Entry(id=at.mask(user), name=name) for user, name in zip(users, names, strict=True)]
+    return Page(items=items, next=following)
 
 
-@router.post(f"{CAMPAIGN}/opt-outs", response_model=OptReport)
-async def opt_out(at: ForOperator, body: OptBody) -> OptReport:
+@router.post(f"{CAMPAIGN}/opt-outs")
+@tells
+def opt_out(at: ForOperator, body: OptBody) -> OptReport:
     """Never contact these people again, in this campaign or everywhere."""
-    return await at.tell(lambda campaign: campaign.opt_out(body.users, everywhere=body.everywhere))
+    return at.campaign.opt_out(body.users, everywhere=body.everywhere)
 
 
-@router.post(f"{CAMPAIGN}/opt-ins", response_model=OptReport)
-async def opt_in(at: ForOperator, body: OptBody) -> OptReport:
+@router.post(f"{CAMPAIGN}/opt-ins")
+@tells
+def opt_in(at: ForOperator, body: OptBody) -> OptReport:
     """Undo an opt-out; in a campaign with consent this is consent as well."""
-    return await at.tell(lambda campaign: campaign.opt_in(body.users, everywhere=body.everywhere))
+    return at.campaign.opt_in(body.users, everywhere=body.everywhere)
 
 
-@router.post(f"{CAMPAIGN}/forget", response_model=ForgetReport)
-async def forget(at: ForAdmin, body: ForgetBody) -> ForgetReport:
+@router.post(f"{CAMPAIGN}/forget")
+@chooses
+def forget(at: ForAdmin, body: ForgetBody) -> library.ForgetReport:
     """Remove a person from the log and the model, and prove it by replay."""
-    report = await at.choose(lambda campaign: campaign.forget(body.user))
+    report = at.campaign.forget(body.user)
     # Where the store lies is nobody's business.
     return replace(report, files=tuple(Path(file).name for file in report.files))
+
+
+# -- rounds --
+
+
+@rounds_router.post("/preview")
+@chooses
+def preview(at: ForPreview, body: QuestionBody) -> library.Preview:
+    """Say who would be chosen and why, or what to expect of a list of users; nothing is opened.
+
+    Asking straight after opens this very round, with the same users to contact and to hold out.
+    """
+    return at.campaign.preview(**body.arguments())
+
+
+@rounds_router.post(
+    "/rounds",
+    status_code=201,
+    responses={201: leads_to("rounds", "one", "explanation", "seeds", "tell", "close", "cancel", round="id")},
+)
+@chooses
+def ask(at: ForOperator, body: QuestionBody, key: Key = None) -> OpenedRound:
+    """Open a round: choose users for a product, or take the list that somebody accepted.
+
+    The Idempotency-Key is the round's `request_id`: the same question with the same key finds the same round.
+    """
+    opened = at.campaign.ask(**body.arguments(), request_id=key)
+    return OpenedRound(**vars(replace(opened)), explanation=cast("RoundExplanation", opened.explain()))
+
+
+@rounds_router.get("/rounds")
+@reads
+def rounds(
+    at: ForReader,
+    limit: Limit = 50,
+    after: After = None,
+    status: Annotated[Literal["open", "closed", "cancelled"] | None, Query(description="Only these.")] = None,
+) -> Page[Ask]:
+    """All rounds, the newest first."""
+    with at.campaign._handle.read() as view:
+        records = [record for record in reversed(view.rounds()) if status in (None, record.status)]
+        listed, following = page(records, limit, after, lambda record: record.id)
+        return Page(items=[at.masked(record.seen(view.network)) for record in listed], next=following)
+
+
+@rounds_router.get("/rounds/{round}", name="one")
+@reads
+def one_round(at: ForReader, round: Round) -> Ask:
+    """One round."""
+    return at.masked(at.round(round))
+
+
+@rounds_router.get("/rounds/{round}/explanation")
+@reads
+def explanation(
+    at: ForReader,
+    round: Round,
+    user: Annotated[str | None, Query(description="Only this user, chosen or not.", max_length=10_000)] = None,
+) -> RoundExplanation | Explanation:
+    """Say why each seed was chosen, or why one user was or was not."""
+    return at.masked(at.campaign.explain(at.round(round).id, None if user is None else at.user(user)))
+
+
+@rounds_router.get(
+    "/rounds/{round}/seeds.csv",
+    response_class=Response,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+)
+@reads
+def seeds(at: ForOperator, round: Round) -> Response:
+    """Who to contact, as a file for a spreadsheet; a text that would be taken for a formula gets an apostrophe."""
+    asked = at.round(round)
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["rank", "user", "strategy", "product", "round"])
+    strategies = asked.strategies or [""] * len(asked.seeds)
+    for rank, (user, strategy) in enumerate(zip(asked.seeds, strategies, strict=True), start=1):
+        cells = user, strategy, asked.product, asked.id
+        rows.writerow([rank, *(re.sub(FORMULA, r"'\1", cell) if isinstance(cell, str) else cell for cell in cells)])
+    attached = {"Content-Disposition": f'attachment; filename="round-{asked.number}-seeds.csv"'}
+    return Response(text.getvalue(), media_type="text/csv", headers=attached)
+
+
+@rounds_router.post("/rounds/{round}/responses", openapi_extra=described(*FORMS))
+async def tell(at: ForOperator, round: Round, request: Request, options: RowOptions) -> library.TellReport:
+    """Store responses of a round, durably; again, late or in any order.
+
+    Rows have the fields source, target and outcome (0 or 1), or user and time; optionally time and event_id.
+    """
+    async with received_rows(request) as rows:
+
+        def call() -> library.TellReport:
+            try:
+                return at.campaign.tell(round, rows(), **options)
+            except UnknownIdError:
+                at.round(round)
+                raise
+
+        report = await at.tell(call)
+    request.app.state.metrics.told(report.accepted)
+    return report
+
+
+@rounds_router.post("/responses", openapi_extra=described(*FORMS))
+async def tell_log(at: ForOperator, request: Request, options: RowOptions) -> library.TellLogReport:
+    """Store the rows of a log that belong to rounds, such as all purchases since yesterday.
+
+    A row belongs to the round in its field round, or to the rounds of its field product in whose window it falls.
+    """
+    async with received_rows(request) as rows:
+        report = await at.tell(lambda: at.campaign.tell_log(rows(), **options))
+    request.app.state.metrics.told(report.accepted)
+    return report
+
+
+@rounds_router.post("/rounds/{round}/close")
+@chooses
+def close(at: ForOperator, round: Round, body: CloseBody | None = None) -> Ask:
+    """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing.
+
+    In the first half of its time, with more than a day left, the answer is 409 unless `early` says that it is meant.
+    """
+    return at.campaign.close(at.round(round), early=body is not None and body.early)
+
+
+@rounds_router.post("/rounds/{round}/cancel")
+@chooses
+def cancel(at: ForOperator, round: Round) -> Ask:
+    """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing."""
+    return at.campaign.cancel(at.round(round).id)

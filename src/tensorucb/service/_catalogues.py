@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, TypeAdapter
 
-from tensorucb.campaign import Campaign, Follower, HistoryReport
+from tensorucb.campaign import Follower, HistoryReport
 from tensorucb.campaign._catalogue import by_text
 from tensorucb.campaign._grow import entries_from, users_from
 from tensorucb.service._bodies import Body, Costs, Id, Number, Row, Users, checked, few_entries
@@ -23,13 +22,13 @@ from tensorucb.service._shared import (
     ForOperator,
     ForReader,
     Limit,
-    OfRows,
     Page,
+    RowOptions,
     Search,
+    chooses,
     page,
-    product_named,
-    user_named,
-    users_beginning,
+    reads,
+    tells,
 )
 from tensorucb.service._uploads import (
     FORMS,
@@ -52,8 +51,12 @@ class Entry(BaseModel):
     """A product, a strategy or a user."""
 
     id: Id
-    name: str | None = Field(None, description="What people call it; null if that is not known, or not for you.")
-    cost: float | None = Field(None, description="What it adds to the cost of a contact; null if nothing has a cost.")
+    name: str | None = Field(
+        default=None, description="What people call it; null if that is not known, or not for you."
+    )
+    cost: float | None = Field(
+        default=None, description="What it adds to the cost of a contact; null if nothing has a cost."
+    )
 
 
 class UserDocument(BaseModel):
@@ -76,7 +79,7 @@ class Grown(BaseModel):
     added: int
     known: int = Field(description="How many of those sent were there before.")
     total: int
-    report: list[str] = Field([], description="Of a file: what was read and what was left out, a line each.")
+    report: list[str] = Field(default=[], description="Of a file: what was read and what was left out, a line each.")
 
 
 class GrownNetwork(BaseModel):
@@ -86,7 +89,7 @@ class GrownNetwork(BaseModel):
     edges_added: int
     users: int
     edges: int
-    report: list[str] = Field([], description="Of files: what was read and what was left out, a line each.")
+    report: list[str] = Field(default=[], description="Of files: what was read and what was left out, a line each.")
 
 
 class Closed(BaseModel):
@@ -113,6 +116,13 @@ class CatalogueBody(Body):
     costs: Costs | None = None
     values: Costs | None = None
 
+    def grown(self, entries: Callable[[], Sequence[Any]], add: Callable[..., None], more: Costs | None) -> Grown:
+        """Add these to the entries of a campaign."""
+        before = len(entries())
+        add(self.ids, self.features, more)
+        total = len(entries())
+        return Grown(added=total - before, known=len(self.ids) - total + before, total=total)
+
 
 class UsersBody(Body):
     """New users and edges between any users."""
@@ -137,186 +147,159 @@ def _json(model: type[BaseModel]) -> dict[str, Any]:
     return {"application/json": {"schema": schema, "example": schema.get("example")}}
 
 
-def _listed(entries: Sequence[Any], search: str, limit: int, after: str | None) -> dict[str, Any]:
+def _listed(entries: list[Entry], search: str, limit: int, after: str | None) -> Page[Entry]:
     """A page of entries whose ids begin with a text, or whose names hold it."""
-    entries = [entry for entry in entries if _matches(entry, search)] if search else entries
-    items, following = page(entries, limit, after)
-    return {"items": items, "next": following}
+    wanted = search.casefold()
+    found = [each for each in entries if str(each.id).startswith(search) or wanted in (each.name or "").casefold()]
+    items, following = page(found, limit, after)
+    return Page(items=items, next=following)
 
 
-def _matches(entry: dict[str, Any], search: str) -> bool:
-    return str(entry["id"]).startswith(search) or search.casefold() in (entry["name"] or "").casefold()
-
-
-@router.get("/products", response_model=Page[Entry])
-async def products(at: ForReader, limit: Limit = 50, after: After = None, search: Search = "") -> Any:
+@router.get("/products")
+@reads
+def products(at: ForReader, limit: Limit = 50, after: After = None, search: Search = "") -> Page[Entry]:
     """Products of the catalogue."""
-
-    def call(campaign: Campaign) -> dict[str, Any]:
-        names = campaign.names("products")
-        entries = [{"id": product, "name": names.get(product)} for product in campaign.products()]
-        return _listed(entries, search, limit, after)
-
-    return await at.read(call)
+    names = at.campaign.names("products")
+    return _listed([Entry(id=each, name=names.get(each)) for each in at.campaign.products()], search, limit, after)
 
 
-@router.post(
-    "/products", response_model=Grown, status_code=201, openapi_extra=described(*_FILES, more=_json(CatalogueBody))
-)
-async def add_products(at: ForOperator, request: Request) -> Any:
+@router.post("/products", status_code=201, openapi_extra=described(*_FILES, more=_json(CatalogueBody)))
+async def add_products(at: ForOperator, request: Request) -> Grown:
     """Add products: ids and features as JSON, or a file with the columns of the product table."""
     if form_of(request) == "application/json":
         body = checked(CatalogueBody, await request.body())
         if body.costs is not None:
             raise Refusal(422, "products have no costs of their own; strategies and users do.")
-        entries = body.ids, body.features, body.values
-        return await at.tell(lambda it: _grown(it.products, body, partial(it.add_products, *entries)))
+        return await at.tell(lambda: body.grown(at.campaign.products, at.campaign.add_products, body.values))
     async with received_file(request) as path:
-
-        def call(campaign: Campaign) -> dict[str, Any]:
-            added = entries_from(campaign, "product", path)
-            return {"total": added.pop("products"), **added}
-
-        return await at.tell(call)
+        added = await at.tell(lambda: entries_from(at.campaign, "product", path))
+    return Grown(total=added.pop("products"), **added)
 
 
-def _grown(entries: Callable[[], Sequence[Any]], body: CatalogueBody, add: Callable[[], None]) -> dict[str, int]:
-    before = len(entries())
-    add()
-    total = len(entries())
-    return {"added": total - before, "known": len(body.ids) - total + before, "total": total}
-
-
-@router.get("/strategies", response_model=Page[Entry])
-async def strategies(at: ForReader, limit: Limit = 50, after: After = None, search: Search = "") -> Any:
+@router.get("/strategies")
+@reads
+def strategies(at: ForReader, limit: Limit = 50, after: After = None, search: Search = "") -> Page[Entry]:
     """Strategies of the catalogue, with their costs."""
-
-    def call(campaign: Campaign) -> dict[str, Any]:
-        names = campaign.names("strategies")
-        costs = campaign.strategy_costs()
-        entries = [{"id": entry, "name": names.get(entry), "cost": cost} for entry, cost in costs.items()]
-        return _listed(entries, search, limit, after)
-
-    return await at.read(call)
+    names = at.campaign.names("strategies")
+    costs = at.campaign.strategy_costs()
+    entries = [Entry(id=entry, name=names.get(entry), cost=cost) for entry, cost in costs.items()]
+    return _listed(entries, search, limit, after)
 
 
-@router.post("/strategies", response_model=Grown, status_code=201, openapi_extra=described(more=_json(CatalogueBody)))
-async def add_strategies(at: ForOperator, request: Request) -> Any:
+@router.post("/strategies", status_code=201, openapi_extra=described(more=_json(CatalogueBody)))
+async def add_strategies(at: ForOperator, request: Request) -> Grown:
     """Add strategies: ids, features and optionally costs."""
     body = checked(CatalogueBody, await request.body())
     if body.values is not None:
         raise Refusal(422, "strategies have no values; products and users do.")
-    return await at.tell(
-        lambda it: _grown(it.strategies, body, partial(it.add_strategies, body.ids, body.features, body.costs))
-    )
+    return await at.tell(lambda: body.grown(at.campaign.strategies, at.campaign.add_strategies, body.costs))
 
 
-@router.post("/strategies/costs", response_model=Page[Entry])
-async def set_costs(at: ForOperator, body: CostsBody) -> Any:
+@router.post("/strategies/costs")
+@tells
+def set_costs(at: ForOperator, body: CostsBody) -> Page[Entry]:
     """Change what strategies cost from now on; past rounds keep what they have spent."""
-
-    def call(campaign: Campaign) -> dict[str, Any]:
-        ids_by_text = by_text(campaign.strategies())
-        costs = {ids_by_text.get(entry, entry): cost for entry, cost in body.costs.items()}
-        campaign.set_costs(costs)
-        now = campaign.strategy_costs()
-        return {"items": [{"id": entry, "cost": now[entry]} for entry in costs], "next": None}
-
-    return await at.tell(call)
+    ids_by_text = by_text(at.campaign.strategies())
+    costs = {ids_by_text.get(entry, entry): cost for entry, cost in body.costs.items()}
+    at.campaign.set_costs(costs)
+    now = at.campaign.strategy_costs()
+    return Page(items=[Entry(id=entry, cost=now[entry]) for entry in costs], next=None)
 
 
-@router.get("/users", response_model=Page[Entry])
-async def users(at: ForReader, limit: Limit = 50, after: After = None, search: Search = "") -> Any:
+@router.get("/users")
+@reads
+def users(at: ForReader, limit: Limit = 50, after: After = None, search: Search = "") -> Page[Entry]:
     """Users of the network."""
-
-    def call(campaign: Campaign) -> dict[str, Any]:
-        ids = campaign.graph.ids
-        costs = campaign.costs
-        rows, following = page(users_beginning(campaign, search, at) if search else range(len(ids)), limit, after)
-        items = [
-            {"id": at.mask(user), "name": name, "cost": None if costs is None else float(costs[row])}
-            for row, user, name in zip(rows, ids[rows].tolist(), at.names(campaign, rows), strict=True)
-        ]
-        return {"items": items, "next": following}
-
-    return await at.read(call)
+    ids = at.campaign.graph.ids
+    costs = at.campaign.costs
+    rows, following = page(at.users_beginning(search) if search else range(len(ids)), limit, after)
+    items = [
+        Entry(id=at.mask(user), name=name, cost=None if costs is None else costs[row])
+        for row, user, name in zip(rows, ids[rows].tolist(), at.names(rows), strict=True)
+    ]
+    return Page(items=items, next=following)
 
 
 @router.post(
     "/users",
-    response_model=GrownNetwork,
     status_code=201,
     openapi_extra=described(more={**_json(UsersBody), **form_described(_TABLES, ["users"])}),
 )
-async def add_users(at: ForOperator, request: Request) -> Any:
+async def add_users(at: ForOperator, request: Request) -> GrownNetwork:
     """Add users and edges: as JSON, or as a form with a file users and optionally a file edges."""
     if form_of(request) == "multipart/form-data":
         async with received_form(request, _TABLES, "users") as (_, files):
-            return await at.tell(lambda campaign: users_from(campaign, files["users"], files.get("edges")))
+            added = await at.tell(lambda: users_from(at.campaign, files["users"], files.get("edges")))
+        return GrownNetwork(**added)
     body = checked(UsersBody, await request.body())
 
-    def call(campaign: Campaign) -> dict[str, int]:
-        before = campaign.graph
-        campaign.add_users(**body.model_dump())
-        after = campaign.graph
-        added = {"users_added": after.n_nodes - before.n_nodes, "edges_added": after.n_edges - before.n_edges}
-        return {**added, "users": after.n_nodes, "edges": after.n_edges}
+    def call() -> GrownNetwork:
+        before = at.campaign.graph
+        at.campaign.add_users(**body.model_dump())
+        after = at.campaign.graph
+        return GrownNetwork(
+            users_added=after.n_nodes - before.n_nodes,
+            edges_added=after.n_edges - before.n_edges,
+            users=after.n_nodes,
+            edges=after.n_edges,
+        )
 
     return await at.tell(call)
 
 
-@router.get("/users/{user:path}", response_model=UserDocument)
+@router.get("/users/{user:path}")
 async def user(
     at: ForReader,
     user: str,
     product: Annotated[
         str | None, Query(description="For this product: expected responses.", max_length=10_000)
     ] = None,
-) -> Any:
+) -> UserDocument:
     """What is known of a user."""
 
-    def call(campaign: Campaign) -> dict[str, Any]:
-        named = user_named(campaign, user, at)
-        graph = campaign.graph
-        costs = campaign.costs
-        groups = campaign.groups
+    def call() -> UserDocument:
+        named = at.user(user)
+        graph = at.campaign.graph
+        costs = at.campaign.costs
+        groups = at.campaign.groups
         row = int(graph.rows([named])[0])
-        with campaign._handle.read() as view:
+        expected, strongest = _followers(at, row, at.product(product))
+        with at.campaign._handle.read() as view:
             rounds = [each.number for each in view.rounds() if each.status != "cancelled" and row in each.contacted]
-        return {
-            "id": at.mask(named),
-            "name": at.names(campaign, [row])[0],
-            "followers": int(graph.out_offsets[row + 1] - graph.out_offsets[row]),
-            "cost": None if costs is None else float(costs[row]),
-            "group": None if groups is None else groups[row].item(),
-            "rounds": rounds,
-            "why_not": campaign.why_not(named),
-            **_followers(campaign, row, product_named(campaign, product), at),
-        }
+        return UserDocument(
+            id=at.mask(named),
+            name=at.names([row])[0],
+            followers=int(graph.out_degree[row]),
+            cost=None if costs is None else costs[row],
+            group=None if groups is None else groups[row].item(),
+            rounds=rounds,
+            why_not=at.campaign.why_not(named),
+            expected=expected,
+            strongest=strongest,
+        )
 
-    return await at.read(call, chooses=product is not None)
+    return await at.read(call, learned=product is not None)
 
 
-def _followers(campaign: Campaign, row: int, product: int | str | None, at: At) -> dict[str, Any]:
-    """What is expected of a user for a product, with the best strategy for them."""
+def _followers(at: At, row: int, product: int | str | None) -> tuple[float | None, list[Follower]]:
+    """What is expected of a user for a product with the best strategy for them, and of whom most."""
     if product is None:
-        return {"expected": None, "strongest": []}
-    graph, handle = campaign.graph, campaign._handle
+        return None, []
+    graph, handle = at.campaign.graph, at.campaign._handle
     out = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
     with handle.learned() as view:
         p = max((each[out] for each in expected_of(handle, view, product, offered(view))), key=np.sum)
     best = np.argsort(-p, kind="stable")[:_STRONGEST]
     rows = graph.targets[out][best].tolist()
     users = map(at.mask, graph.ids[rows].tolist())
-    strongest = list(map(Follower, users, p[best].tolist(), at.names(campaign, rows)))
-    return {"expected": float(p.sum()), "strongest": strongest}
+    return float(p.sum()), list(map(Follower, users, p[best].tolist(), at.names(rows)))
 
 
-@router.post("/history", response_model=HistoryReport, openapi_extra=described(*FORMS))
+@router.post("/history", openapi_extra=described(*FORMS))
 async def history(
     at: ForOperator,
     request: Request,
-    options: OfRows,
+    options: RowOptions,
     product: Annotated[str | None, Query(description="The product of all rows.", max_length=10_000)] = None,
     window: Annotated[
         str | None, Query(description="How long after a purchase a response counts: 7d.", max_length=100)
@@ -325,13 +308,12 @@ async def history(
     """Learn from past campaigns or from a log of purchases, before everything else in the order of learning."""
     async with received_rows(request) as rows:
         return await at.choose(
-            lambda campaign: campaign.import_history(
-                rows(), product_named(campaign, product), window=window, **options.arguments
-            )
+            lambda: at.campaign.import_history(rows(), at.product(product), window=window, **options)
         )
 
 
-@router.post("/expire", response_model=Closed)
-async def expire(at: ForOperator) -> Any:
+@router.post("/expire")
+@chooses
+def expire(at: ForOperator) -> Closed:
     """Close the rounds whose deadline has passed; the service does so by itself."""
-    return await at.choose(lambda campaign: {"closed": campaign.expire()})
+    return Closed(closed=at.campaign.expire())

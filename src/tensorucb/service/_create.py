@@ -22,7 +22,7 @@ from tensorucb.service._bodies import Body, Number, Span, checked
 from tensorucb.service._campaigns import CampaignDocument, campaign_facts
 from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._problems import ApiWords, Refusal, as_parts, leads_to, responses, without
-from tensorucb.service._shared import Admin, Key, Opened
+from tensorucb.service._shared import Admin, Key
 from tensorucb.service._uploads import described, form_described, form_of, received_form
 from tensorucb.tables import TABLES, candidate_columns, find_columns, first_rows
 
@@ -153,11 +153,10 @@ class DataPreview(BaseModel):
 @router.post(
     "/campaigns",
     status_code=201,
-    response_model=Created,
     openapi_extra=form_of_tables("edges", "settings"),
     responses={201: leads_to("campaigns", "one", "progress", "export", "delete", name="name")},
 )
-async def create(request: Request, opened: Opened, who: Admin, key: Key = None) -> Any:
+async def create(request: Request, caller: Admin, key: Key = None) -> Created:
     """Create a campaign from files: edges (source, target), and optionally actions, products, users and strategies.
 
     The field `settings` is JSON: `{"name": "spring", "window": "7d"}`; beside these policy, policy_settings,
@@ -165,7 +164,7 @@ async def create(request: Request, opened: Opened, who: Admin, key: Key = None) 
     snapshot_every. The same form with the same Idempotency-Key finds the campaign that it has created.
     """
     async with tables_received(request, NewCampaign) as (files, wanted):
-        return await opened.aside(lambda: _created(opened, files, wanted, key))
+        return await caller.campaigns.aside(lambda: _created(caller.campaigns, files, wanted, key))
 
 
 def _created(opened: OpenCampaigns, files: dict[str, Any], wanted: NewCampaign, key: str | None) -> Created:
@@ -203,15 +202,15 @@ def _digest(files: dict[str, Path], wanted: NewCampaign) -> str:
     return digest.hexdigest()
 
 
-@router.post("/preview-data", response_model=DataPreview, openapi_extra=form_of_tables("edges"))
-async def preview_data(request: Request, opened: Opened, who: Admin) -> DataPreview:
+@router.post("/preview-data", openapi_extra=form_of_tables("edges"))
+async def preview_data(request: Request, caller: Admin) -> DataPreview:
     """Look at the files of a campaign before it is created: first rows, columns by meaning, what would be left out.
 
     The form is that of a new campaign; `settings` may hold those fields that say how files are read, and no name.
     Nothing is kept.
     """
     async with tables_received(request, Reading) as (files, wanted):
-        return await opened.aside(lambda: _looked_at(files, wanted))
+        return await caller.campaigns.aside(lambda: _looked_at(files, wanted))
 
 
 def _looked_at(files: dict[str, Any], wanted: Reading) -> DataPreview:

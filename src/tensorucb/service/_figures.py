@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from tensorucb.campaign import Campaign, CampaignProgress
@@ -39,18 +39,7 @@ from tensorucb.service._learned import Learned, what_was_learned
 from tensorucb.service._open import tag_of
 from tensorucb.service._picture import Picture, layout, picture
 from tensorucb.service._problems import missing, responses
-from tensorucb.service._shared import (
-    CAMPAIGN,
-    At,
-    ForReader,
-    OfRounds,
-    Opened,
-    Reader,
-    Selected,
-    mask_for,
-    masked_progress,
-    product_named,
-)
+from tensorucb.service._shared import CAMPAIGN, At, ForReader, Progress, Reader, reads, reads_learned
 from tensorucb.store import SQLStore
 
 router = APIRouter(tags=["figures"], responses=responses(404, 409))
@@ -126,157 +115,151 @@ class RegretDocument(BaseModel):
     rounds: list[RoundRegret] = Field(description="By number; empty if the truth is not known.")
 
 
-@router.get(f"{CAMPAIGN}/figures", response_model=Figures)
-async def figures(at: ForReader, selected: OfRounds) -> Figures:
+class Chart(NamedTuple):
+    """A figure that can be drawn."""
+
+    figure: str
+    title: str
+    about: str
+    draw: Callable[[], Any]
+
+    @property
+    def line(self) -> FigureLine:
+        """The figure in a list."""
+        return FigureLine(figure=self.figure, title=self.title, about=self.about)
+
+    def document(self) -> dict[str, Any]:
+        """The figure in Vega-Lite."""
+        document = specification(self.draw(), responsive=True)
+        # Readers put their own theme there, light or dark; no address of a schema is needed.
+        for key in ("$schema", "config"):
+            document.pop(key, None)
+        return document
+
+
+@router.get(f"{CAMPAIGN}/figures")
+@reads
+def figures(at: ForReader, progress: Progress) -> Figures:
     """Names of the figures on how the campaign is going that can be drawn now."""
-    return Figures(items=_lines(await at.read(lambda campaign: _progress_charts(campaign, selected))))
+    return Figures(items=[chart.line for chart in _progress_charts(at, progress)])
 
 
 @router.get(f"{CAMPAIGN}/figures/{{figure}}")
-async def figure(at: ForReader, figure: str, selected: OfRounds) -> dict[str, Any]:
+async def figure(at: ForReader, figure: str, progress: Progress) -> dict[str, Any]:
     """One figure, as a Vega-Lite document that fits its container."""
 
-    def drawn(campaign: Campaign) -> dict[str, Any]:
-        if of_model:
-            charts = _learned_charts(campaign, _learned(at, campaign))
-        else:
-            charts = _progress_charts(campaign, selected)
-        drawing = next((draw for key, _, _, draw in charts if key == figure), None)
-        if drawing is None:
+    def drawn() -> dict[str, Any]:
+        charts = _learned_charts(at, _learned(at)) if of_model else _progress_charts(at, progress)
+        chart = next((chart for chart in charts if chart.figure == figure), None)
+        if chart is None:
             raise missing("there is no such figure now; ", call("figures"), " lists those that can be drawn.")
-        return _document(drawing)
+        return chart.document()
 
     of_model = figure in (_USERS_FIGURE, _STRATEGIES_FIGURE)
-    return await at.read(drawn, chooses=of_model)
+    return await at.read(drawn, learned=of_model)
 
 
-def _document(draw: Callable[[], Any]) -> dict[str, Any]:
-    document = specification(draw(), responsive=True)
-    # Readers put their own theme there, light or dark; no address of a schema is needed.
-    for key in ("$schema", "config"):
-        document.pop(key, None)
-    return document
-
-
-Chart = tuple[str, str, str, Callable[[], Any]]
-"""A figure's name, title and explanation, and what draws it."""
-
-
-def _lines(charts: list[Chart]) -> list[FigureLine]:
-    return [FigureLine(figure=key, title=title, about=about) for key, title, about, _ in charts]
-
-
-def _progress_charts(campaign: Campaign, selected: Selected) -> list[Chart]:
-    """The figures on how a campaign is going; only a sandbox, whose truth is known, has a regret."""
-    progress = selected.progress(campaign)
-    counted = {entry.number for entry in progress.rounds}
-    regrets = [entry for entry in read_regret(campaign) or [] if entry["number"] in counted]
-    return _charts(progress, [(entry["number"], entry["regret"]) for entry in regrets])
-
-
-def _charts(progress: CampaignProgress, regret: list[tuple[int, float]]) -> list[Chart]:
-    """The figures for which there are enough rounds."""
+def _progress_charts(at: At, selected: Callable[[At], CampaignProgress]) -> list[Chart]:
+    """The figures on how a campaign is going for which there are enough rounds; only a sandbox has a regret."""
+    progress = selected(at)
     rounds = progress.rounds
     lift = progress.lift
-    charts: list[Chart] = []
+    counted = {entry.number for entry in rounds}
+    regrets = [entry for entry in read_regret(at.campaign) or [] if entry["number"] in counted]
+    regret = [(entry["number"], entry["regret"]) for entry in regrets]
     closed = sum(entry.within is not None for entry in rounds)
+    spent = sum(entry.spend is not None for entry in rounds)
+    expected = any(entry.expected is not None for entry in rounds)
+    charts: list[Chart] = []
 
     def add(enough: bool, figure: str, title: str, about: str, draw: Callable[..., Any], *data: Any) -> None:
         if enough:
-            charts.append((figure, title, about, partial(draw, *data)))
+            charts.append(Chart(figure, title, about, partial(draw, *data)))
 
-    expected = any(entry.expected is not None for entry in rounds)
     add(expected, "expected", "Responses beside expectation", EXPECTED, expected_and_observed, progress)
     add(closed >= FEWEST, "sums", "Reach so far", "", running_sums, rounds)
     add(closed >= FEWEST, "calibration", "Can the forecasts be trusted?", CALIBRATION, running_calibration, rounds)
     add(len(regret) >= FEWEST, "regret", "Regret, since the truth is known here", _REGRET, running_regret, regret)
     add(lift is not None, "lift", "Does contact change anything?", LIFT, lift_interval, lift)
-    spent = sum(entry.spend is not None for entry in rounds)
     add(spent >= FEWEST, "spend", "Spending", "", running_spend, rounds)
-    by_segment = f"Rates by {progress.segment}"
-    add(
-        len(progress.segments) > 1, "segments", by_segment, SEGMENTS, believed_and_observed, progress.segments, "groups"
-    )
+    split = f"Rates by {progress.segment}", SEGMENTS, believed_and_observed, progress.segments, "groups"
+    add(len(progress.segments) > 1, "segments", *split)
     for what, groups in (("products", progress.products), ("strategies", progress.strategies)):
         believed = sum(group.believed is not None for group in groups)
         add(believed > 1, what, f"Rates of {what}", GROUPS, believed_and_observed, groups, what)
     return charts
 
 
-@router.get("/compare", response_model=Comparison)
+@router.get("/compare")
 async def compare(
-    opened: Opened,
-    request: Request,
-    who: Reader,
+    caller: Reader,
     campaigns: Annotated[
         list[Annotated[str, Query(min_length=1, max_length=100)]],
         Query(alias="campaign", min_length=1, max_length=20, description="Names of campaigns, each once."),
     ],
-) -> Any:
+) -> Comparison:
     """Campaigns side by side: reach, cost per responder, and the lift with its interval."""
-    mask = mask_for(request, who)
+    opened = caller.campaigns
 
-    def call() -> dict[str, Any]:
-        names = dict.fromkeys(campaigns)
-        all_progress = [opened.call(name, lambda campaign: campaign.progress()) for name in names]
+    def compared() -> Comparison:
+        all_progress = [opened.call(name, Campaign.progress) for name in dict.fromkeys(campaigns)]
         drawn = []
         for value, (title, about, draw) in _COMPARED.items():
             measured = [progress for progress in all_progress if getattr(progress, value) is not None]
             if measured:
-                document = _document(partial(draw, measured))
-                drawn.append({"figure": value, "title": title, "about": about, "document": document})
-        items = [replace(masked_progress(progress, 1, mask), rounds=()) for progress in all_progress]
-        return {"items": items, "figures": drawn}
+                chart = Chart(value, title, about, partial(draw, measured))
+                drawn.append(Drawn(**dict(chart.line), document=chart.document()))
+        items = [replace(caller.masked(progress), rounds=()) for progress in all_progress]
+        return Comparison(items=items, figures=drawn)
 
-    return await opened.aside(call)
+    return await opened.aside(compared)
 
 
-@router.get(f"{CAMPAIGN}/network", response_model=Picture)
+@router.get(f"{CAMPAIGN}/network")
 async def network(
     at: ForReader,
     product: Annotated[str | None, Query(description="Show the strongest edges for this product.")] = None,
     round: Annotated[str | None, Query(description="Mark the users of this round: its id or its number.")] = None,
     limit: Annotated[int, Query(ge=1, le=20_000, description="The most users, and at most as many edges.")] = 2_000,
-) -> Any:
+) -> Picture:
     """The picture of the network: places of users, marks of a round, edges."""
 
-    def call(campaign: Campaign) -> Picture:
+    def drawn() -> Picture:
         # Users keep their places as long as the network stays the same.
-        graph = campaign.graph
+        graph = at.campaign.graph
         places = at.campaigns.kept("layout", at.name, graph, lambda: layout(graph))
-        drawn = picture(campaign, places, product=product_named(campaign, product), round_id=round, limit=limit)
-        names = at.names(campaign, graph.rows(drawn.users).tolist())
-        shown = {"users": list(map(at.mask, drawn.users)), "names": names if any(names) else None}
-        return drawn.model_copy(update=shown)
+        return picture(at, places, product=at.product(product), round_id=round, limit=limit)
 
-    return await at.read(call, chooses=product is not None)
+    return await at.read(drawn, learned=product is not None)
 
 
-@router.get(f"{CAMPAIGN}/learned", response_model=LearnedDocument)
-async def learned(at: ForReader) -> LearnedDocument:
+@router.get(f"{CAMPAIGN}/learned")
+@reads_learned
+def learned(at: ForReader) -> LearnedDocument:
     """Which users, products and strategies go together, by what the model expects now."""
-
-    def call(campaign: Campaign) -> LearnedDocument:
-        beliefs = _learned(at, campaign)
-        return LearnedDocument(**dict(beliefs), figures=_lines(_learned_charts(campaign, beliefs)))
-
-    return await at.read(call, chooses=True)
+    beliefs = _learned(at)
+    return LearnedDocument(**dict(beliefs), figures=[chart.line for chart in _learned_charts(at, beliefs)])
 
 
-def _learned_charts(campaign: Campaign, beliefs: Learned) -> list[Chart]:
+def _learned(at: At) -> Learned:
+    """What was learned, as this caller may see it; worked out again only if the log has grown."""
+    return at.kept("learned", tag_of(at.campaign), lambda: what_was_learned(at))
+
+
+def _learned_charts(at: At, beliefs: Learned) -> list[Chart]:
     charts = list[Chart]()
-    called = campaign.names("products")
+    called = at.campaign.names("products")
     titles = ["any product" if it.product is None else called.get(it.product, it.product) for it in beliefs.products]
     products = _marked(titles, [it.rounds for it in beliefs.products])
     users = distinct(name or user for user, name in zip(beliefs.users, beliefs.names, strict=True))
     if users and len(products) > 1:
         together = partial(goes_together, users, products, np.array(beliefs.affinity))
-        charts.append((_USERS_FIGURE, "Users and products", _TOGETHER, together))
+        charts.append(Chart(_USERS_FIGURE, "Users and products", _TOGETHER, together))
     if len(beliefs.strategies) > 1:
-        offers = campaign.names("strategies")
+        offers = at.campaign.names("strategies")
         strategies = _marked([offers.get(each, each) for each in beliefs.strategies], beliefs.strategy_rounds)
         best = partial(strategies_by_product, strategies, products, np.array(beliefs.shares))
-        charts.append((_STRATEGIES_FIGURE, "Strategies and products", _STRATEGIES, best))
+        charts.append(Chart(_STRATEGIES_FIGURE, "Strategies and products", _STRATEGIES, best))
     return charts
 
 
@@ -285,15 +268,11 @@ def _marked(names: Sequence[Any], rounds: Sequence[int]) -> list[str]:
     return [each if tried else f"{each} (not tried)" for each, tried in zip(distinct(names), rounds, strict=True)]
 
 
-def _learned(at: At, campaign: Campaign) -> Learned:
-    """What was learned, as this caller may see it; worked out again only if the log has grown."""
-    return at.kept("learned", tag_of(campaign), lambda: what_was_learned(campaign, at))
-
-
 @router.get(f"{CAMPAIGN}/regret", response_model=RegretDocument)
-async def regret(at: ForReader) -> Any:
+@reads
+def regret(at: ForReader) -> Any:
     """What each round lost against the best choice; known of the sandbox of `tensorucb demo --serve` alone."""
-    rounds = await at.read(read_regret)
+    rounds = read_regret(at.campaign)
     return {"known": rounds is not None, "rounds": rounds or []}
 
 

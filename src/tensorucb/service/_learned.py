@@ -10,7 +10,6 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from tensorucb.arrays import F64
-from tensorucb.campaign import Campaign
 from tensorucb.campaign._catalogue import contexts, read_context
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._tally import strategies_of
@@ -59,9 +58,9 @@ class Learned(BaseModel):
     products: list[ProductLearned] = Field(description="Those with the most closed rounds first.")
 
 
-def what_was_learned(campaign: Campaign, at: At) -> Learned:
+def what_was_learned(at: At) -> Learned:
     """What the model believes now; before the first closed round this is what the features alone suggest."""
-    handle = campaign._handle
+    handle = at.campaign._handle
     with handle.learned() as view:
         closed = [record for record in view.ledger.rounds.values() if record.status == "closed"]
         of_product = Counter(record.product for record in closed)
@@ -79,7 +78,7 @@ def what_was_learned(campaign: Campaign, at: At) -> Learned:
     together = _together(scores)
     rows = together.rows
     users = list(map(at.mask, graph.ids[rows].tolist()))
-    names = at.names(campaign, rows)
+    names = at.names(rows)
     strategy = shares.argmax(axis=0).tolist()
     return Learned(
         rounds=len(closed),

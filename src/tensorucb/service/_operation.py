@@ -70,8 +70,9 @@ async def readyz(campaigns: Opened) -> Health:
 
 
 @router.get("/metrics", response_class=Response)
-async def metrics(request: Request, campaigns: Opened, who: Reader) -> Response:
+async def metrics(request: Request, caller: Reader) -> Response:
     """Requests, durations and how the campaigns are going, in Prometheus's text format."""
+    campaigns = caller.campaigns
 
     def status(name: str) -> CampaignStatus | None:
         try:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign import Campaign
 from tensorucb.campaign._handle import View
 from tensorucb.campaign._told import responded
 from tensorucb.errors import TensorUCBError
@@ -22,6 +21,7 @@ from tensorucb.features._eigenmap import eigenmap
 from tensorucb.graph import Graph
 from tensorucb.service._bodies import Id
 from tensorucb.service._learned import expected_of, offered
+from tensorucb.service._shared import At
 
 _PLACED = 12_000
 _STEPS = 35
@@ -59,7 +59,7 @@ class Picture(BaseModel):
 
 
 def picture(
-    campaign: Campaign, positions: F64, *, product: Id | None = None, round_id: str | None = None, limit: int = 2_000
+    at: At, positions: F64, *, product: Id | None = None, round_id: str | None = None, limit: int = 2_000
 ) -> Picture:
     """Users with their places, the marks of a round, and edges.
 
@@ -67,7 +67,7 @@ def picture(
     for ``product``; without one, those from contacted users of the round to users who responded. Without a round the
     newest one is taken.
     """
-    handle = campaign._handle
+    handle = at.campaign._handle
     with handle.read() if product is None else handle.learned() as view:
         graph, rounds = view.network.graph, view.rounds()
         record = view.round(round_id) if round_id is not None else rounds[-1] if rounds else None
@@ -79,6 +79,7 @@ def picture(
         shown = _shown(graph.out_degree + graph.in_degree, list(marks.values()), limit)
         place = np.full(graph.n_nodes, -1, dtype=np.int64)
         place[shown] = np.arange(shown.size)
+        names = at.names(shown.tolist())
         strengths: F64 | None = None
         if product is not None:
             strengths = expected_of(handle, view, product, offered(view)).max(axis=0)
@@ -88,8 +89,8 @@ def picture(
             users_in_all=graph.n_nodes,
             round=None if record is None else record.number,
             product=product if product is not None or record is None else record.product,
-            users=graph.ids[shown].tolist(),
-            names=None,
+            users=list(map(at.mask, graph.ids[shown].tolist())),
+            names=names if any(names) else None,
             x=positions[shown, 0].round(_DIGITS).tolist(),
             y=positions[shown, 1].round(_DIGITS).tolist(),
             followers=graph.out_degree[shown].tolist(),
