@@ -1,6 +1,5 @@
 """The commands: serve in a terminal and as a process that is told to stop, and tokens; logs and metrics."""
 
-import base64
 import json
 import logging
 import re
@@ -232,7 +231,7 @@ def test_the_read_role_never_sees_the_id_of_a_user(storage):
         explained = f"{API}/campaigns/spring/rounds/1/explanation"
         assert web.get(explained, params={"user": user}, headers=readers).status_code == 404
         following = web.get(users, params={"limit": 1}, headers=readers).json()["next"]
-        assert b"person" not in base64.urlsafe_b64decode(following + "==")
+        assert "person" not in following
         assert "person-" in web.get(f"{API}/campaigns/spring/rounds", headers=operators).text
 
 

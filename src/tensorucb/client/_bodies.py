@@ -7,9 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
@@ -55,51 +53,40 @@ def record(kind: type[T], document: Any) -> T:
         raise ServiceError(f"the service's {kind.__name__} is not ours: {error} Is its release another one?") from error
 
 
-@dataclass(frozen=True)
-class Upload:
-    """A table on its way: its media type, and a file or bytes."""
+@contextmanager
+def upload_of(name: str, table: Any) -> Iterator[tuple[str, IO[bytes], str]]:
+    """A table on its way, as httpx takes a file: its name, what is in it, and its media type.
 
-    kind: str
-    content: Path | bytes
-
-    @property
-    def suffix(self) -> str:
-        """The ending of a file of this kind."""
-        return next(suffix for suffix, kind in _KINDS.items() if kind == self.kind)
-
-    @contextmanager
-    def open(self) -> Iterator[IO[bytes]]:
-        """The content from its beginning."""
-        try:
-            file = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
-        except OSError as error:
-            raise FileFormatError(
-                f"cannot read {shown(str(self.content), 400)}: {error.strerror}. Check the path."
-            ) from error
-        with file:
-            yield file
-
-
-def as_upload(name: str, table: Any) -> Upload:
-    """A file as it is, a frame as Parquet, rows and columns as JSON."""
+    A file is sent as it is, a frame or columns as Parquet, rows as JSON.
+    """
+    content: IO[bytes]
+    if isinstance(table, Mapping) and not any(_is_column(value) for value in table.values()):
+        table = [table]  # one response
     if isinstance(table, str | os.PathLike):
         from tensorucb._delimited import suffix_of
 
         path = check_path(name, table)
-        return Upload(_KINDS[suffix_of(path, tuple(_KINDS))], path)
-    if isinstance(table, Mapping) and not any(_is_column(value) for value in table.values()):
-        table = [table]  # one response
-    if isinstance(table, list | tuple):
+        suffix = suffix_of(path, tuple(_KINDS))
+        try:
+            content = path.open("rb")
+        except OSError as error:
+            raise FileFormatError(f"cannot read {shown(str(path), 400)}: {error.strerror}. Check the path.") from error
+    elif isinstance(table, list | tuple):
+        suffix = ".ndjson"
         lines = [json.dumps(as_json(f"{name}[{at}]", row)) for at, row in enumerate(table)]
-        return Upload(_KINDS[".ndjson"], "".join(f"{line}\n" for line in lines).encode())
-    return _parquet(name, table)
+        content = io.BytesIO("".join(f"{line}\n" for line in lines).encode())
+    else:
+        suffix = ".parquet"
+        content = io.BytesIO(_parquet(name, table))
+    with content:
+        yield f"{name}{'.ndjson' if suffix == '.jsonl' else suffix}", content, _KINDS[suffix]
 
 
 def _is_column(value: Any) -> bool:
     return hasattr(plain(value), "__len__") and not isinstance(value, str)
 
 
-def _parquet(name: str, table: Any) -> Upload:
+def _parquet(name: str, table: Any) -> bytes:
     import polars as pl
 
     from tensorucb.tables import as_frame
@@ -109,4 +96,4 @@ def _parquet(name: str, table: Any) -> Upload:
         as_frame(name, table).write_parquet(held)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise InputError(f"cannot be sent as a table ({shown(str(error))[1:-1]}).", argument=name) from error
-    return Upload(_KINDS[".parquet"], held.getvalue())
+    return held.getvalue()

@@ -7,11 +7,10 @@ import os
 import re
 import uuid
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from tensorucb.campaign import (
     Ask,
@@ -33,32 +32,14 @@ from tensorucb.campaign._network import as_consent
 from tensorucb.campaign._round import named_round
 from tensorucb.campaign._tables import ids_of
 from tensorucb.checks import check_choice, check_flag, check_id, check_path, check_text, refusal
-from tensorucb.client._bodies import as_json, as_upload, record
+from tensorucb.client._bodies import as_json, record
 from tensorucb.client._http import Connection
 from tensorucb.errors import ServiceError
 from tensorucb.files import staged
 from tensorucb.moments import Duration
 from tensorucb.reports import Tolerance
 
-_PAGE = 500
 _MANIFEST = "manifest.json"
-
-
-def place(*parts: Any) -> str:
-    """The path below the service's address of a campaign, or of something in it."""
-    name, *rest = (quote(str(part), safe="") for part in parts)
-    return "/".join(["campaigns", name, *rest])
-
-
-def pages(connection: Connection, path: str, **params: Any) -> Iterator[Any]:
-    """The items of a list, page after page."""
-    after = None
-    while True:
-        page = connection.get(path, limit=_PAGE, after=after, **params)
-        yield from page["items"]
-        after = page["next"]
-        if after is None:
-            return
 
 
 def request_key(request_id: str | None) -> str:
@@ -87,13 +68,13 @@ class RemoteCampaign:
     """
 
     def __init__(self, connection: Connection, name: str, *, report: tuple[str, ...] = ()) -> None:
-        self._connection = connection
+        self._service = connection.below("campaigns", name)
         self.name = name
         self.report = report
 
     def status(self) -> CampaignStatus:
         """Numbers of users, products and rounds."""
-        return record(CampaignStatus, self._get())
+        return record(CampaignStatus, self._service.get())
 
     def progress(
         self,
@@ -106,17 +87,15 @@ class RemoteCampaign:
         segment: str | None = None,
     ) -> CampaignProgress:
         """How it is going; ``rounds`` is how many of the last rounds it lists, by default 200."""
-        selected = {"product": product, "strategy": strategy, "segment": segment}
-        ends = {"since": as_json("since", since), "until": as_json("until", until)}
-        return record(CampaignProgress, self._get("progress", rounds=rounds, **selected, **ends))
+        return record(CampaignProgress, self._service.get("progress", **_given(locals())))
 
     def attention(self) -> tuple[Notice, ...]:
         """What needs a person today, the most urgent first."""
-        return tuple(record(Notice, item) for item in self._get("attention"))
+        return tuple(record(Notice, item) for item in self._service.get("attention"))
 
     def lift(self) -> Lift:
         """Compare followers of contacted and of held-out users."""
-        return record(Lift, self._get("lift"))
+        return record(Lift, self._service.get("lift"))
 
     def plan_lift(
         self,
@@ -129,38 +108,37 @@ class RemoteCampaign:
         power: float = 0.8,
     ) -> LiftPlan:
         """Say how many rounds with a hold-out show which effect of contact; leave out what is asked for."""
-        arguments = {name: value for name, value in locals().items() if name != "self"}
-        return record(LiftPlan, self._get("lift", "plan", **arguments))
+        return record(LiftPlan, self._service.get("lift", "plan", **_given(locals())))
 
     def products(self) -> tuple[int | str, ...]:
         """Ids of the catalogue's products."""
-        return tuple(item["id"] for item in self._pages("products"))
+        return tuple(item["id"] for item in self._service.pages("products"))
 
     def strategies(self) -> tuple[int | str, ...]:
         """Ids of the catalogue's strategies."""
-        return tuple(item["id"] for item in self._pages("strategies"))
+        return tuple(item["id"] for item in self._service.pages("strategies"))
 
     def names(self, table: str) -> dict[int | str, str]:
         """What ``"products"``, ``"strategies"`` or ``"users"`` are called, by id; who has no name is left out."""
         check_choice("table", table, ("products", "strategies", "users"))
-        return {item["id"]: item["name"] for item in self._pages(table) if item["name"] is not None}
+        return {item["id"]: item["name"] for item in self._service.pages(table) if item["name"] is not None}
 
     def segments(self) -> tuple[str, ...]:
         """Columns of the table of users that :meth:`progress` can split by."""
-        return tuple(self._get()["segments"])
+        return tuple(self._service.get()["segments"])
 
     def users(self, search: str | None = None) -> tuple[int | str, ...]:
         """Ids of the users, or of those whose id begins with ``search`` or whose name holds it."""
-        return tuple(item["id"] for item in self._pages("users", search=search))
+        return tuple(item["id"] for item in self._service.pages("users", search=search))
 
     def rounds(self, status: str | None = None) -> tuple[Ask, ...]:
         """All rounds by number, imported history included; or those that are open, closed or cancelled."""
-        newest_first = [self._ask(item) for item in self._pages("rounds", status=status)]
+        newest_first = [self._ask(item) for item in self._service.pages("rounds", status=status)]
         return tuple(reversed(newest_first))
 
     def round(self, round_id: str | int | Ask) -> Ask:
         """One round, by its id or its number."""
-        return self._ask(self._get("rounds", _round(round_id)))
+        return self._ask(self._service.get("rounds", _round(round_id)))
 
     def ask(
         self,
@@ -195,8 +173,7 @@ class RemoteCampaign:
         ``request_id`` is the request's key: asking again with the same one returns the same round, also from another
         client.
         """
-        arguments = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
-        return self._ask(self._post(_body(arguments), "rounds", key=request_key(request_id)))
+        return self._ask(self._service.post(_given(locals()), "rounds", key=request_key(request_id)))
 
     def preview(
         self,
@@ -230,13 +207,12 @@ class RemoteCampaign:
 
         With ``users``, these are judged beside the campaign's own choice.
         """
-        arguments = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
-        return record(Preview, self._post(_body(arguments), "preview"))
+        return record(Preview, self._service.post(_given(locals()), "preview"))
 
     def explain(self, round_id: str | int | Ask, user: int | str | None = None) -> Explanation | RoundExplanation:
         """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
         asked = None if user is None else check_id("user", user)
-        document = self._get("rounds", _round(round_id), "explanation", user=asked)
+        document = self._service.get("rounds", _round(round_id), "explanation", user=asked)
         return record(RoundExplanation, document) if "seeds" in document else record(Explanation, document)
 
     def tell(
@@ -250,7 +226,7 @@ class RemoteCampaign:
     ) -> TellReport:
         """Store responses of a round, durably; again, late or in any order."""
         options = _options(strict, max_left_out, columns)
-        return record(TellReport, self._upload(responses, options, "rounds", _round(round_id), "responses"))
+        return record(TellReport, self._service.upload(responses, "rounds", _round(round_id), "responses", **options))
 
     def tell_log(
         self,
@@ -261,7 +237,8 @@ class RemoteCampaign:
         columns: Mapping[str, str] | None = None,
     ) -> TellLogReport:
         """Store the rows of a log that belong to rounds, such as all purchases since yesterday."""
-        return record(TellLogReport, self._upload(responses, _options(strict, max_left_out, columns), "responses"))
+        options = _options(strict, max_left_out, columns)
+        return record(TellLogReport, self._service.upload(responses, "responses", **options))
 
     def import_history(
         self,
@@ -275,27 +252,27 @@ class RemoteCampaign:
     ) -> HistoryReport:
         """Learn from past campaigns or from a log of purchases, before everything else in the order of learning."""
         options = {**_options(strict, max_left_out, columns), "product": product, "window": as_json("window", window)}
-        return record(HistoryReport, self._upload(responses, options, "history"))
+        return record(HistoryReport, self._service.upload(responses, "history", **options))
 
     def close(self, round_id: str | int | Ask, *, early: bool = False) -> Ask:
         """Close a round: silence becomes "no", and the model learns it; ``early`` if most of its window is to come."""
-        return self._ask(self._post({"early": check_flag("early", early)}, "rounds", _round(round_id), "close"))
+        return self._ask(self._service.post({"early": check_flag("early", early)}, "rounds", _round(round_id), "close"))
 
     def cancel(self, round_id: str | int | Ask) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned."""
-        return self._ask(self._post(None, "rounds", _round(round_id), "cancel"))
+        return self._ask(self._service.post(None, "rounds", _round(round_id), "cancel"))
 
     def expire(self) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. The service does so by itself."""
-        return list(self._post(None, "expire")["closed"])
+        return list(self._service.post(None, "expire")["closed"])
 
     def add_products(self, ids: Any, features: Any, values: Any = None) -> None:
         """Add products to the catalogue: one row of numbers each, and what a response to each is worth."""
-        self._post(_body({"ids": ids, "features": features, "values": values}), "products")
+        self._service.post(_given(locals()), "products")
 
     def add_strategies(self, ids: Any, features: Any, costs: Any = None) -> None:
         """Add strategies to the catalogue: one row of features each, and what each adds to the cost of a contact."""
-        self._post(_body({"ids": ids, "features": features, "costs": costs}), "strategies")
+        self._service.post(_given(locals()), "strategies")
 
     def add_users(
         self,
@@ -310,13 +287,12 @@ class RemoteCampaign:
         consent: Any = None,
     ) -> None:
         """Add users (possibly none) and edges ``sources → targets`` between any users."""
-        network = {"ids": ids, "features": features, "sources": sources, "targets": targets}
-        agreed = None if consent is None else as_consent("consent", consent)
-        self._post(_body({**network, "costs": costs, "groups": groups, "values": values, "consent": agreed}), "users")
+        consent = None if consent is None else as_consent("consent", consent)
+        self._service.post(_given(locals()), "users")
 
     def set_costs(self, costs: Mapping[int | str, float]) -> None:
         """Change what strategies cost from now on, by id; past rounds keep what they have spent."""
-        self._post({"costs": as_json("costs", costs)}, "strategies", "costs")
+        self._service.post({"costs": as_json("costs", costs)}, "strategies", "costs")
 
     def opt_out(self, users: Any, *, everywhere: bool = False) -> OptReport:
         """Never contact these people again, in this campaign or in all campaigns of the store."""
@@ -328,36 +304,35 @@ class RemoteCampaign:
 
     def _opt(self, users: Any, everywhere: bool, place: str) -> OptReport:
         body = {"users": as_json("users", ids_of(users)), "everywhere": everywhere}
-        return record(OptReport, self._post(body, place))
+        return record(OptReport, self._service.post(body, place))
 
     def opted_out(self) -> tuple[int | str, ...]:
         """Ids of the users who opted out."""
-        return tuple(item["id"] for item in self._pages("opt-outs"))
+        return tuple(item["id"] for item in self._service.pages("opt-outs"))
 
     def why_not(self, user: int | str) -> str | None:
         """Why a user may not be contacted now, under the campaign's defaults; None if they may."""
-        reason: str | None = self._get("users", check_id("user", user))["why_not"]
+        reason: str | None = self._service.get("users", check_id("user", user))["why_not"]
         return reason
 
     def forget(self, user: int | str) -> ForgetReport:
         """Remove a person from the log and the model, and prove it by replay; needs the role ``admin``."""
-        return record(ForgetReport, self._post({"user": check_id("user", user)}, "forget"))
+        return record(ForgetReport, self._service.post({"user": check_id("user", user)}, "forget"))
 
     def set_webhook(self, url: str, secret: str | None = None) -> str:
         """Tell another system of every round that closes from now on; returns the secret. Needs the role ``admin``."""
-        document = {"url": check_text("url", url), "secret": secret}
-        answer = self._connection.send("PUT", place(self.name, "webhook"), json=document)
+        answer = self._service.send("PUT", "webhook", json={"url": check_text("url", url), "secret": secret})
         return str(answer.json()["secret"])
 
     def remove_webhook(self) -> None:
         """Tell no other system any more; needs the role ``admin``."""
-        self._connection.send("DELETE", place(self.name, "webhook"))
+        self._service.send("DELETE", "webhook")
 
     def export(self, directory: str | os.PathLike[str], format: str = "parquet") -> list[Path]:
         """Write the campaign as tables to a directory; the last file is ``manifest.json``."""
         check_choice("format", format, ("parquet", "csv"))
         check_path("directory", directory)
-        answer = self._connection.send("GET", place(self.name, "export"), params={"format": format})
+        answer = self._service.send("GET", "export", params={"format": format})
         with zipfile.ZipFile(io.BytesIO(answer.content)) as archive, staged(directory, _MANIFEST) as folder:
             names = archive.namelist()
             if any(name != Path(name).name or name.startswith(".") for name in names) or _MANIFEST not in names:
@@ -370,20 +345,8 @@ class RemoteCampaign:
     def _ask(self, document: Any) -> Ask:
         return record(Ask, document).of(self)
 
-    def _get(self, *parts: str | int, **params: Any) -> Any:
-        return self._connection.get(place(self.name, *parts), **params)
-
-    def _post(self, document: Any, *parts: str | int, key: str | None = None) -> Any:
-        return self._connection.post(place(self.name, *parts), document, key=key)
-
-    def _pages(self, *parts: str, **params: Any) -> Iterator[Any]:
-        return pages(self._connection, place(self.name, *parts), **params)
-
-    def _upload(self, responses: Any, options: Mapping[str, Any], *parts: str | int) -> Any:
-        return self._connection.upload(place(self.name, *parts), as_upload("responses", responses), **options)
-
     def __repr__(self) -> str:
-        return f"RemoteCampaign({self.name!r}, {self._connection.url})"
+        return f"RemoteCampaign({self.name!r}, {self._service.url})"
 
 
 def _round(round_id: str | int | Ask) -> str | int:
@@ -397,9 +360,10 @@ def _options(strict: bool, max_left_out: float, columns: Mapping[str, str] | Non
     return {"strict": tolerance.strict, "max_left_out": tolerance.most, "column": named}
 
 
-def _body(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON of the arguments that were given."""
-    fields = {name: value for name, value in arguments.items() if value is not None}
+def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that a caller gave to a method, from its locals, as JSON; the request's id travels as its key."""
+    apart = ("self", "request_id")
+    fields = {name: value for name, value in arguments.items() if name not in apart and value is not None}
     for name in ("users", "shadow"):
         if isinstance(fields.get(name), Mapping):
             fields[name] = [{"user": user, "strategy": strategy} for user, strategy in fields[name].items()]

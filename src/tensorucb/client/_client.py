@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from tensorucb.campaign import CampaignInfo
 from tensorucb.checks import check_text
-from tensorucb.client._bodies import as_json, as_upload, record
-from tensorucb.client._campaign import RemoteCampaign, pages, place, request_key
+from tensorucb.client._bodies import as_json, record, upload_of
+from tensorucb.client._campaign import RemoteCampaign, request_key
 from tensorucb.client._http import Connection
 from tensorucb.moments import Duration
 
@@ -82,11 +82,11 @@ class Client:
 
     def campaigns(self) -> list[CampaignInfo]:
         """The campaigns, oldest first."""
-        return [record(CampaignInfo, item) for item in pages(self._connection, "campaigns")]
+        return [record(CampaignInfo, item) for item in self._connection.pages("campaigns")]
 
     def campaign(self, name: str) -> RemoteCampaign:
         """The campaign of this name; an error if there is none."""
-        self._connection.get(place(check_text("name", name)))
+        self._connection.get("campaigns", check_text("name", name))
         return RemoteCampaign(self._connection, name)
 
     def create_campaign(
@@ -145,22 +145,16 @@ class Client:
         check_text("name", name)
         key = request_key(request_id)
         arguments = {name: value for name, value in locals().items() if name not in _NO_SETTINGS and value is not None}
-        uploads = {table: as_upload(table, arguments.pop(table)) for table in _TABLES if table in arguments}
-        settings = {key: as_json(key, value) for key, value in arguments.items()}
-
-        def body(files: ExitStack) -> dict[str, Any]:
-            parts = {
-                table: (f"{table}{upload.suffix}", files.enter_context(upload.open()), upload.kind)
-                for table, upload in uploads.items()
-            }
-            return {"files": parts, "data": {"settings": json.dumps(settings)}}
-
-        made = self._connection.send("POST", "campaigns", body=body, key=key).json()
+        tables = {table: arguments.pop(table) for table in _TABLES if table in arguments}
+        settings = json.dumps({key: as_json(key, value) for key, value in arguments.items()})
+        with ExitStack() as opened:
+            files = {table: opened.enter_context(upload_of(table, rows)) for table, rows in tables.items()}
+            made = self._connection.send("POST", "campaigns", key=key, files=files, data={"settings": settings}).json()
         return RemoteCampaign(self._connection, name, report=tuple(made["report"]))
 
     def delete_campaign(self, name: str) -> None:
         """Delete a campaign with its users, rounds, responses and log; needs the role ``admin``, cannot be undone."""
-        self._connection.send("DELETE", place(check_text("name", name)))
+        self._connection.send("DELETE", "campaigns", check_text("name", name))
 
     def close(self) -> None:
         """Close the connections."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 
 from tensorucb import errors
 from tensorucb.checks import check_number, check_text, refusal, shown
-from tensorucb.client._bodies import Upload
+from tensorucb.client._bodies import upload_of
 from tensorucb.errors import Mention, MissingExtraError, ServiceError, TensorUCBError, Words
 
 if TYPE_CHECKING:
@@ -21,10 +22,14 @@ _ATTEMPTS = 8  # with the waits between them, for about 20 s
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 30.0
 _BUSY = (429, 503)
 _OURS = (404, 409, 422, 503)  # with these the library itself refuses; others are about the request or the service
+_PAGE = 500  # entries of a list at a time
 
 
 class Connection:
-    """Sends requests to one service, again where that is safe, and raises the library's errors."""
+    """Sends requests to one service, again where that is safe, and raises the library's errors.
+
+    A path is given in parts, from the API's address on, or from where `below` has gone.
+    """
 
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
         httpx = _httpx()
@@ -41,55 +46,62 @@ class Connection:
         except (httpx.InvalidURL, ValueError) as error:
             raise refusal("url", "an address such as http://127.0.0.1:8000", url) from error
         self.url = url
+        self._root: tuple[Any, ...] = ()
 
-    def get(self, path: str, **params: Any) -> Any:
+    def below(self, *path: Any) -> Self:
+        """The same connection, from this path on."""
+        connection = copy.copy(self)
+        connection._root = (*self._root, *path)
+        return connection
+
+    def get(self, *path: Any, **params: Any) -> Any:
         """The JSON document at a path."""
-        return self.send("GET", path, params=params).json()
+        return self.send("GET", *path, params=params).json()
 
-    def post(self, path: str, document: Any = None, *, key: str | None = None, **params: Any) -> Any:
+    def pages(self, *path: Any, **params: Any) -> Iterator[Any]:
+        """The items of a list, page after page."""
+        after = None
+        while True:
+            page = self.get(*path, limit=_PAGE, after=after, **params)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def post(self, document: Any, *path: Any, key: str | None = None) -> Any:
         """The answer to a writing call with a JSON body."""
-        return self.send("POST", path, params=params, json=document, key=key).json()
+        return self.send("POST", *path, key=key, **({} if document is None else {"json": document})).json()
 
-    def upload(self, path: str, upload: Upload, **params: Any) -> Any:
-        """The answer to a writing call with a table as its body."""
+    def upload(self, table: Any, *path: Any, **params: Any) -> Any:
+        """The answer to a writing call with a table of responses as its body."""
+        with upload_of("responses", table) as (_, content, kind):
+            return self.send("POST", *path, params=params, content=content, headers={"Content-Type": kind}).json()
 
-        def body(files: ExitStack) -> dict[str, Any]:
-            return {"content": files.enter_context(upload.open()), "headers": {"Content-Type": upload.kind}}
-
-        return self.send("POST", path, params=params, body=body).json()
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        json: Any = None,
-        body: Callable[[ExitStack], Mapping[str, Any]] | None = None,
-        key: str | None = None,
-    ) -> httpx.Response:
-        """The answer to a request with this ``key`` as its id; ``body`` makes a body of files for each attempt."""
+    def send(self, method: str, *path: Any, key: str | None = None, **request: Any) -> httpx.Response:
+        """The answer to a request with this ``key`` as its id; ``request`` is what httpx takes."""
         httpx = _httpx()
-        headers = {} if key is None else {"Idempotency-Key": key}
-        query = {name: value for name, value in (params or {}).items() if value is not None}
+        address = "/".join(quote(str(part), safe="") for part in (*self._root, *path))
+        params = request.pop("params", {})
+        request["params"] = {name: value for name, value in params.items() if value is not None}
+        if key is not None:
+            request["headers"] = {"Idempotency-Key": key}
         for attempt in range(_ATTEMPTS):
             wait = random.uniform(0.5, 1.0) * _FIRST_WAIT * 2.0**attempt
             last = attempt == _ATTEMPTS - 1
-            with ExitStack() as files:
-                more = dict(body(files)) if body is not None else {} if json is None else {"json": json}
-                sent = {**headers, **more.pop("headers", {})}
-                try:
-                    answer = self._http.request(method, path, params=query, headers=sent, **more)
-                except httpx.TransportError as error:
-                    if last:
-                        raise ServiceError(
-                            f"no answer from {self.url} ({_reason(error)}). Is the service running?"
-                        ) from error
-                    time.sleep(wait)
-                    continue
+            if "content" in request:
+                request["content"].seek(0)  # of the files of a form httpx does so
+            try:
+                answer = self._http.request(method, address, **request)
+            except httpx.TransportError as error:
+                if last:
+                    reason = shown(str(error) or type(error).__name__)[1:-1]
+                    raise ServiceError(f"no answer from {self.url} ({reason}). Is the service running?") from error
+                time.sleep(wait)
+                continue
             if answer.status_code not in _BUSY or last:
                 return _checked(answer, gone=method == "DELETE" and attempt > 0)
-            time.sleep(_asked_wait(answer, wait))
+            asked = answer.headers.get("Retry-After", "")
+            time.sleep(min(float(asked), _LONGEST_WAIT) if asked.isdecimal() else wait)
         raise AssertionError("the last attempt returns or raises")
 
     def close(self) -> None:
@@ -103,16 +115,6 @@ def _httpx() -> Any:
     except ImportError as error:
         raise MissingExtraError("the client needs httpx. Install it with: pip install 'tensorucb[client]'") from error
     return httpx
-
-
-def _reason(error: Exception) -> str:
-    return shown(str(error) or type(error).__name__)[1:-1]
-
-
-def _asked_wait(answer: httpx.Response, wait: float) -> float:
-    """How long the service asks us to wait, bounded."""
-    asked = answer.headers.get("Retry-After", "")
-    return min(float(asked), _LONGEST_WAIT) if asked.isdecimal() else wait
 
 
 def _checked(answer: httpx.Response, gone: bool) -> httpx.Response:

@@ -10,12 +10,10 @@ TrustedHostMiddleware    addressed by a name of ours: a page of a stranger may r
 
 from __future__ import annotations
 
-import logging
 import random
 import re
 import time
 from functools import partial
-from http.cookies import CookieError, SimpleCookie
 
 import anyio.to_thread
 from fastapi import APIRouter, Request, Response
@@ -23,13 +21,13 @@ from pydantic import BaseModel, Field
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tensorucb import __version__
 from tensorucb.checks import shown
-from tensorucb.errors import TensorUCBError
 from tensorucb.service._operation import ALIVE, Metrics, log_access, request_id
-from tensorucb.service._problems import UNFORESEEN, Refusal, problem, responses
+from tensorucb.service._problems import Refusal, problem, responses
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.service._shared import COOKIE, OPEN_TO_ALL
 from tensorucb.service._tokens import LOCAL, SESSION, Principal, Role, TokenBook
@@ -38,17 +36,16 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_SAFE_HEADERS = {
-    "content-security-policy": _POLICY,
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "permissions-policy": "camera=(), geolocation=(), microphone=()",
-    "cache-control": "no-store",
+_SAFE = {
+    b"content-security-policy": _POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+    b"cache-control": b"no-store",
 }
-_SAFE = [(name.encode(), value.encode()) for name, value in _SAFE_HEADERS.items()]
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _READING = ("GET", "HEAD", "OPTIONS")
 _METHODS = (*_READING, "POST", "PUT", "PATCH", "DELETE")
@@ -56,7 +53,6 @@ _API = "/api/v1"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _CLOSE = {"Connection": "close"}  # nobody reads the rest
 _FORWARDING = (b"forwarded", b"via", b"x-real-ip")
-_log = logging.getLogger("tensorucb.service")
 
 
 class Guard:
@@ -93,10 +89,9 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                answered = message["headers"]
-                present = {key for key, _ in answered}
-                answered += [pair for pair in _SAFE if pair[0] not in present]
-                answered.append((b"x-request-id", name.encode()))
+                answered = dict(message["headers"])
+                missing = [(key, value) for key, value in _SAFE.items() if key not in answered]
+                message["headers"] += [*missing, (b"x-request-id", name.encode())]
             await send(message)
 
         try:
@@ -105,7 +100,7 @@ class Guard:
         except Exception as error:
             # The app answers its errors itself, and raises them again for those who log.
             if not status:
-                await problem(_refusal(error), name)(scope, receive, safe)
+                await problem(Request(scope), error)(scope, receive, safe)
         finally:
             seconds = time.perf_counter() - began
             route = _route(scope)
@@ -152,17 +147,6 @@ class Guard:
         return bounded
 
 
-def _refusal(error: Exception) -> Refusal:
-    """What is answered if no route did."""
-    if isinstance(error, Refusal):
-        return error
-    if isinstance(error, TensorUCBError):  # the store is out of reach, so that nobody knows who asks
-        _log.warning("%s", error)
-        return Refusal(503, "the store is out of reach; try again later.", kind="StoreError")
-    _log.error("unforeseen error", exc_info=error)
-    return Refusal(500, UNFORESEEN, kind="TensorUCBError")
-
-
 def _route(scope: Scope) -> str:
     """The route's pattern: it names nobody, and there are only so many."""
     route = str(getattr(scope.get("route"), "path_format", "-"))
@@ -197,11 +181,7 @@ def _check_origin(method: str, path: str, headers: Headers) -> None:
 
 def _session_cookie(headers: Headers) -> str | None:
     """The login cookie that came with a request."""
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return None
-    return None if cookie is None else cookie.value
+    return cookie_parser(headers.get("cookie", "")).get(COOKIE)
 
 
 # -- the login of the page --

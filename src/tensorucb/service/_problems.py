@@ -33,7 +33,6 @@ from tensorucb.errors import (
 MEDIA = "application/problem+json"
 KEY = "Idempotency-Key"
 _KIND = "urn:tensorucb:error:"
-UNFORESEEN = "something went wrong that is not your fault; the log has it."
 _log = logging.getLogger("tensorucb.service")
 
 # The first that fits counts. Files that came with a request are refused where they are read; another is the store's.
@@ -150,23 +149,6 @@ def as_parts(parts: Iterable[str | Mention]) -> list[str | dict[str, Any]]:
     return [part if isinstance(part, str) else part._asdict() for part in parts]
 
 
-def problem(error: Refusal, request_id: str | None) -> Response:
-    """The answer to a request that is refused."""
-    title, kind = HTTPStatus(error.status).phrase, f"{_KIND}{error.kind}"
-    content = Problem(
-        type=kind,
-        title=title,
-        status=error.status,
-        detail=ApiWords().said(error.detail),
-        request_id=request_id,
-    )
-    if any(isinstance(part, Mention) for part in error.detail):
-        content.parts = as_parts(error.detail)
-    return JSONResponse(
-        content.model_dump(exclude_unset=True), error.status, dict(error.headers or {}), media_type=MEDIA
-    )
-
-
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What a route says in the OpenAPI document about its refusals; these can happen everywhere."""
     content = {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -187,55 +169,69 @@ def leads_to(room: str, *routes: str, **parameters: str) -> dict[str, Any]:
 def install(app: FastAPI) -> None:
     """Answer every error of an app with problem details."""
 
-    def answer(request: Request, refusal: Refusal) -> Response:
-        return problem(refusal, getattr(request.state, "request_id", None))
+    async def answer(request: Request, error: Exception) -> Response:
+        return problem(request, error)
 
-    @app.exception_handler(TensorUCBError)
-    async def ours(request: Request, error: TensorUCBError) -> Response:
-        status = next(status for kind, status in _STATUS if isinstance(error, kind))
-        if status == 500:
-            _log.error("damaged data", exc_info=error)
-        # Where the store lies is nobody's business; what its driver said may name files and machines.
-        if isinstance(error, StoreError):
-            _log.warning("%s", error)
-        detail = [
-            part
-            for part in without(request.app.state.campaigns.store.masked_url, error, "the store")
-            if isinstance(part, str) or part.kind != "driver"
-        ]
-        headers = {"Retry-After": "1"} if status == 503 else None
-        return answer(request, Refusal(status, *detail, kind=type(error).__name__, headers=headers))
+    for kind in (TensorUCBError, Refusal, RequestValidationError, HTTPException, ClientDisconnect, Exception):
+        app.add_exception_handler(kind, answer)
 
-    @app.exception_handler(Refusal)
-    async def refused(request: Request, error: Refusal) -> Response:
-        return answer(request, error)
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return answer(request, Refusal(422, *_first(error)))
+def problem(request: Request, error: Exception) -> Response:
+    """The answer to a request that failed, as problem details."""
+    refusal = _refusal(request, error)
+    content = Problem(
+        type=f"{_KIND}{refusal.kind}",
+        title=HTTPStatus(refusal.status).phrase,
+        status=refusal.status,
+        detail=ApiWords().said(refusal.detail),
+        request_id=request.state.request_id,
+    )
+    if any(isinstance(part, Mention) for part in refusal.detail):
+        content.parts = as_parts(refusal.detail)
+    headers = dict(refusal.headers or {})
+    return JSONResponse(content.model_dump(exclude_unset=True), refusal.status, headers, media_type=MEDIA)
 
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> Response:
-        details = {
-            400: "the body cannot be read; send it again as /api/docs says.",
-            404: "there is nothing at this address; /api/docs lists what there is.",
-            405: f"{request.method} is not allowed here; /api/docs lists what is.",
-        }
-        # Sentences of our own stay; words of the framework are replaced.
-        replacement = "" if str(error.detail).endswith(".") else details.get(error.status_code, "")
-        kind, headers = "UnknownIdError" if error.status_code == 404 else "InputError", error.headers
-        if error.status_code == 405:
-            headers = {"Allow": _allowed(request)}
-        return answer(request, Refusal(error.status_code, replacement or str(error.detail), kind=kind, headers=headers))
 
-    @app.exception_handler(ClientDisconnect)
-    async def cut_off(request: Request, error: ClientDisconnect) -> Response:
-        return answer(request, Refusal(400, "the connection ended before the body did; nothing was done."))
+def _refusal(request: Request, error: Exception) -> Refusal:
+    """How an error is said to callers; what they must not know is logged."""
+    match error:
+        case Refusal():
+            return error
+        case RequestValidationError():
+            return Refusal(422, *_first(error))
+        case ClientDisconnect():
+            return Refusal(400, "the connection ended before the body did; nothing was done.")
+        case HTTPException():
+            return _of_framework(request, error)
+        case TensorUCBError():
+            status = next(status for kind, status in _STATUS if isinstance(error, kind))
+            if status == 500:
+                _log.error("damaged data", exc_info=error)
+            # Where the store lies is nobody's business; what its driver said may name files and machines.
+            if isinstance(error, StoreError):
+                _log.warning("%s", error)
+            parts = without(request.app.state.campaigns.store.masked_url, error, "the store")
+            detail = [part for part in parts if isinstance(part, str) or part.kind != "driver"]
+            headers = {"Retry-After": "1"} if status == 503 else None
+            return Refusal(status, *detail, kind=type(error).__name__, headers=headers)
+        case _:
+            _log.error("unforeseen error", exc_info=error)
+            unforeseen = "something went wrong that is not your fault; the log has it."
+            return Refusal(500, unforeseen, kind="TensorUCBError")
 
-    @app.exception_handler(Exception)
-    async def unforeseen(request: Request, error: Exception) -> Response:
-        _log.error("unforeseen error", exc_info=error)
-        return answer(request, Refusal(500, UNFORESEEN, kind="TensorUCBError"))
+
+def _of_framework(request: Request, error: HTTPException) -> Refusal:
+    """Sentences of our own stay; words of the framework are replaced."""
+    details = {
+        400: "the body cannot be read; send it again as /api/docs says.",
+        404: "there is nothing at this address; /api/docs lists what there is.",
+        405: f"{request.method} is not allowed here; /api/docs lists what is.",
+    }
+    status, said = error.status_code, str(error.detail)
+    detail = said if said.endswith(".") else details.get(status, said)
+    kind = "UnknownIdError" if status == 404 else "InputError"
+    headers = {"Allow": _allowed(request)} if status == 405 else error.headers
+    return Refusal(status, detail, kind=kind, headers=headers)
 
 
 def _allowed(request: Request) -> str:
