@@ -21,8 +21,15 @@ const MEANINGS = {
 
 const LABELS = {
   name: "Name", window: "A response counts for", timezone: "Time zone of dates", metric: "What the campaign decides by", holdout: "Hold out by default, %",
-  cooldown: "Rest of a user between contacts", contact_cap: "Contact cap", contact_group: "Campaigns that share the cap", columns: "What the columns mean", max_left_out: "Rows that cannot be used",
+  cooldown: "Rest of a user between contacts", contact_cap: "Contact cap", contact_group: "Campaigns that share the cap", columns: columnControls, max_left_out: "Rows that cannot be used",
 };
+
+// The controls that say which column is meant; in an error, fields stand by table or by themselves.
+function columnControls(fields) {
+  if (!fields) return "what the columns mean";
+  const names = Object.entries(fields).flatMap(([name, value]) => (typeof value === "object" ? Object.keys(value) : [name]));
+  return names.map((name) => `“${MEANINGS[name] ?? name}”`).join(" and ");
+}
 
 export function create(place) {
   const text = (props = {}) => h("input", { type: "text", autocomplete: "off", ...props });

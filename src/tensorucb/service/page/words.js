@@ -15,7 +15,7 @@ const CALLS = {
 const VALUES = { max_left_out: "“Leave all of them out”" };
 const CONSTANTS = { None: "nothing", True: "yes", False: "no" };
 
-// `labels` are those of the fields that were sent, by name.
+// `labels` are those of the fields that were sent, by name; a function says what to do with a value.
 export function inPageWords(parts, labels = {}) {
   return parts.map((part) => (typeof part === "string" ? part : named(part, labels))).join("");
 }
@@ -25,6 +25,7 @@ function named({ kind, name, value }, labels) {
   if (kind === "constant") return CONSTANTS[name] || name;
   if (value && VALUES[name]) return VALUES[name];
   const label = labels[name.split(".").find((part) => labels[part])];
+  if (typeof label === "function") return label(value);
   const shown = label ? `“${label}”` : name;
   return value ? `${shown}, as ${typeof value === "object" ? Object.entries(value).map((pair) => pair.join(":")).join(", ") : value}` : shown;
 }
