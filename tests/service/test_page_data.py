@@ -100,6 +100,7 @@ def test_columns_are_mapped_on_the_page_and_the_options_are_kept(tmp_path: Path,
         page.get_by_role("button", name="Look at the files").click()
         network = page.get_by_role("region", name="Network", exact=True)
         expect(network.get_by_role("alert")).to_contain_text("has no column source")
+        expect(network.get_by_role("alert")).to_contain_text("with “Who influences” and “Who is influenced”.")
         expect(page.get_by_role("button", name="Create campaign")).to_have_count(0)
         network.get_by_label("Who influences").select_option("who")
         network.get_by_label("Who is influenced").select_option("whom")
