@@ -55,13 +55,13 @@ def told(session, number, at, upto=None):
 
 def edge_rows(columns):
     by_edge = columns.by_edge
-    return [(*row, name) for row, name in zip(by_edge.contents(), by_edge.event_ids, strict=True)]
+    return [(*row, name) for row, name in zip(by_edge.contents, by_edge.event_ids, strict=True)]
 
 
 def node_rows(columns):
     actions = columns.actions
     assert set(actions.outcomes) <= {1.0}
-    return [(row[1], row[3], name) for row, name in zip(actions.contents(), actions.event_ids, strict=True)]
+    return [(row[1], row[3], name) for row, name in zip(actions.contents, actions.event_ids, strict=True)]
 
 
 def content(session):

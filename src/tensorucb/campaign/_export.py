@@ -108,30 +108,25 @@ def _as(kind: Any, entry: Any) -> Any:
 
 
 def _rounds(records: list[Round], ids: _Kinds) -> pl.DataFrame:
-    texts, numbers = ("round", "kind", "status", "credit"), ("number", "k")
-    names = "round number kind status product k window credit opened deadline closed cost reach reach_low reach_high "
-    names += "revenue revenue_low revenue_high"
-    schema: dict[str, Any] = {
-        n: pl.String if n in texts else pl.Int64 if n in numbers else pl.Float64 for n in names.split()
+    own: dict[str, Any] = {
+        "number": pl.Int64,
+        "kind": pl.String,
+        "status": pl.String,
+        "product": ids["product"],
+        "k": pl.Int64,
+        "window": pl.Float64,
+        "credit": pl.String,
+        **dict.fromkeys(("opened", "deadline", "closed", "cost"), pl.Float64),
     }
-    schema["product"] = ids["product"]
+    ranges = [f"{name}{end}" for name in ("reach", "revenue") for end in ("", "_low", "_high")]
     rows = []
     for record in records:
-        reach = record.reach
-        revenue = None if reach is None else reach.revenue
-        rows.append(
-            (
-                record.id,
-                record.number,
-                record.kind,
-                record.status,
-                _as(ids["product"], record.product),
-                *(record.k, record.window, record.credit),
-                *(record.opened, record.deadline, record.closed, record.cost),
-                *((None,) * 3 if reach is None else (reach.mean, reach.low, reach.high)),
-                *((None,) * 3 if revenue is None else (revenue.mean, revenue.low, revenue.high)),
-            )
-        )
+        values = {name: getattr(record, name) for name in own}
+        values["product"] = _as(ids["product"], record.product)
+        both = record.reach, None if record.reach is None else record.reach.revenue
+        ends = (None if part is None else getattr(part, end) for part in both for end in ("mean", "low", "high"))
+        rows.append((record.id, *values.values(), *ends))
+    schema = {"round": pl.String, **own, **dict.fromkeys(ranges, pl.Float64)}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 

@@ -104,6 +104,7 @@ class Responses:
         """The rows that tell who acted."""
         return self.take(self.sources == NOBODY)
 
+    @cached_property
     def contents(self) -> list[Content]:
         """Source, target, outcome and time of each row; None where there is no time, so that equal rows compare so."""
         times = [None if math.isnan(time) else time for time in self.times.tolist()]
@@ -218,9 +219,9 @@ def without_user(rows: Responses, gone: int) -> Responses:
 
 def with_amounts(rows: Responses, priced: Responses) -> Responses:
     """A batch with the amounts of those of its rows that had none and are among ``priced`` ones."""
-    amounts = dict(zip(priced.contents(), priced.amounts.tolist(), strict=True))
+    amounts = dict(zip(priced.contents, priced.amounts.tolist(), strict=True))
     filled = [
         amounts.get(content, math.nan) if math.isnan(amount) else amount
-        for content, amount in zip(rows.contents(), rows.amounts.tolist(), strict=True)
+        for content, amount in zip(rows.contents, rows.amounts.tolist(), strict=True)
     ]
     return replace(rows, amounts=np.array(filled))

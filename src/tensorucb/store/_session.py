@@ -43,7 +43,6 @@ PIECE_BYTES = 1 << 26  # of a large blob: databases refuse values of a gigabyte
 
 _event = tables.event.c
 _round = tables.round_.c
-_said = tables.preference.c
 _LAST_EVENT = sa.select(sa.func.max(_event.seq)).where(_event.campaign == sa.bindparam("c"))
 _COUNTS = sa.select(_round.campaign, _round.status, sa.func.count()).group_by(_round.status, _round.campaign)
 _PIECES = (
@@ -317,7 +316,7 @@ class Session(CheckedRows):
         )
         lines = self._rows(query)
         contents = {
-            key: rows.contents()
+            key: rows.contents
             for number in {number for _, number, *_ in lines}
             for key, rows in self._batches(campaign, number, number, event_ids=False).items()
         }
