@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from tensorucb.campaign import load_campaign
+from tensorucb.campaign._reach import past_outcomes
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
 from tensorucb.policies import HighDegree, TensorUCB
@@ -72,7 +73,7 @@ def test_responders_are_the_users_whose_number_was_forecast():
 def test_the_forecasts_learn_from_the_same_numbers():
     campaign, _ = played()
     with campaign._handle.read() as view:
-        outcomes = campaign._handle.track.past(view)
+        outcomes = past_outcomes(view)
     closed = [entry for entry in campaign.progress().rounds if entry.status == "closed"]
     assert [o.responders for o in outcomes] == [e.responders for e in closed]
 

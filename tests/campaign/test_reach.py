@@ -10,7 +10,7 @@ from studies import reach as study
 from tensorucb.campaign import create_campaign, load_campaign
 
 # private: the arithmetic of intervals against distributions written out
-from tensorucb.campaign._reach import Forecast, Outcome, stated, width_factor
+from tensorucb.campaign._reach import Forecast, Outcome, past_outcomes, stated, width_factor
 from tensorucb.graph import Graph
 from tensorucb.policies import HighDegree, LinUCB, Prediction, TensorUCB, Thompson, UCBPolicy
 from tensorucb.store import open_store
@@ -256,7 +256,7 @@ def test_responders_are_counted_once_and_never_among_the_contacted():
 
     def count():
         with campaign._handle.read() as view:
-            return [o.responders for o in campaign._handle.track.past(view)]
+            return [o.responders for o in past_outcomes(view)]
 
     pairs = out_pairs(campaign, ask.contacted)
     outside = sorted({t for _, t in pairs} - set(ask.contacted))

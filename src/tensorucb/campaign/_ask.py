@@ -13,17 +13,17 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import check_sizes
-from tensorucb.campaign._choice import choose_users
+from tensorucb.campaign._choice import Chooser
 from tensorucb.campaign._constraints import Constraints, barred_now, constrain
-from tensorucb.campaign._explain import Evidence, collect_evidence, explain_seeds
+from tensorucb.campaign._explain import Evidence, Explainer, collect_evidence
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._people import Weariness, fatigue_of, read_people, weariness
+from tensorucb.campaign._people import Weariness, fatigue_of, weariness
 from tensorucb.campaign._question import Reader, check_same
-from tensorucb.campaign._reach import Beliefs, Outcome, Outlook, added_by_all, foresee
+from tensorucb.campaign._reach import Beliefs, Outcome, added_by_all, foresee, past_outcomes
 from tensorucb.campaign._round import Preview, Round, RoundStrategies, round_id
-from tensorucb.campaign._value import Worth
+from tensorucb.campaign._value import Worth, worth_of
 from tensorucb.errors import InputError, StateError
 from tensorucb.question import Question
 
@@ -84,10 +84,10 @@ class Prepared(NamedTuple):
 
 def prepare(handle: Handle, view: View, request: Question, now: float) -> Prepared:
     """Read what a choice needs; the model is brought up to date."""
-    rules = constrain(view.network, view.ledger, read_people(handle, view, now), request, now)
+    rules = constrain(view.network, barred_now(handle, view, request, now), request, now)
     handle.model.follow(view, wanted(view, "ask"))
-    worth = handle.amounts.worth(view, request.product.product)
-    return Prepared(rules, handle.track.past(view), worth, weariness(handle, view, now))
+    worth = worth_of(view, request.product.product)
+    return Prepared(rules, past_outcomes(view), worth, weariness(view, now))
 
 
 def _noted(handle: Handle, network: Network, record: Round, evidence: Evidence) -> Round:
@@ -125,8 +125,7 @@ def _still_next(view: View, network: Network, proposed: Round) -> bool:
 
 def _may_be_chosen(handle: Handle, view: View, request: Question, proposed: Round) -> bool:
     """Whether everybody chosen may still be contacted; people may have opted out, or other campaigns asked for them."""
-    people = read_people(handle, view, proposed.opened)
-    barred = barred_now(view.network, view.ledger, people, request, proposed.opened)
+    barred = barred_now(handle, view, request, proposed.opened)
     return not barred.reasons[proposed.chosen].any()
 
 
@@ -198,7 +197,7 @@ def preview(handle: Handle, arguments: Mapping[str, Any]) -> Preview:
         **same,
         best=best.reach,
         difference=record.reach.mean - best.reach.mean,
-        explanation=explain_seeds(network, record, evidence, columns),
+        explanation=Explainer(network, record, evidence, columns).seeds(),
         terms=terms,
         proposal=_proposal_id(network, record, request),
     )
@@ -212,27 +211,22 @@ def propose(handle: Handle, view: View, request: Question, prepared: Prepared, n
     rng = np.random.default_rng([handle.record.settings["seed"], number])
     by_value = handle.record.settings["metric"] == "value"
     weights = worth.weights() if worth is not None and by_value else None
-    choice = choose_users(handle.model.policy, network, rules, request, rng, handle.engine, weights)
+    choice = Chooser(handle.model.policy, network, rules, request, rng, handle.engine, weights).choice()
     rows = choice.rows
     held = _hold_out(rules, rows, request.holdout, rng)
-
-    def outlook(contacted: I64, places: I64) -> Outlook:
-        beliefs = Beliefs(network.graph, choice.predictions, places)
-        return foresee(beliefs, contacted, request.objective, past, worth, rng, handle.engine)
-
-    # For each user of the network the place of the strategy that they get or would get.
-    contacted, places = rows[~np.isin(rows, held)], choice.places
-    shown = told = outlook(contacted, places)
+    contacted, beliefs = rows[~np.isin(rows, held)], choice.beliefs
+    shown = told = foresee(beliefs, contacted, request.objective, past, worth, rng, handle.engine)
     if request.shadow is not None:
-        contacted, places = request.shadow.rows, places.copy()
+        contacted, places = request.shadow.rows, beliefs.places.copy()
         if np.unique(contacted).size < contacted.size:
             raise InputError("names a user twice; name each once.", argument="shadow")
         if request.shadow.places is not None:
             places[contacted] = request.shadow.places
-        told = outlook(contacted, places)
+        beliefs = replace(beliefs, places=places)
+        told = foresee(beliefs, contacted, request.objective, past, worth, rng, handle.engine)
     strategies = None
     if request.strategies is not None:
-        strategies = RoundStrategies(request.strategies, request.per_user, choice.strategies, places[contacted])
+        strategies = RoundStrategies(request.strategies, request.per_user, choice.strategies, beliefs.places[contacted])
     window_ends = None if request.window is None else now + request.window
     record = Round(
         number=number,
@@ -249,25 +243,25 @@ def propose(handle: Handle, view: View, request: Question, prepared: Prepared, n
         strategies=strategies,
         k=request.k,
         chosen=rows,
-        gains=_added(rows, held, shown.gains, shown.beliefs),
+        gains=_added(rows, held, shown.gains, choice.beliefs),
         held_out=held,
         must_include=rules.must_include,
         listed=request.users is not None,
-        left_out=rules.counts(),
-        cost=rules.spent(contacted, places[contacted]),
+        left_out={reason.name: count for reason, count in rules.counts().items()},
+        cost=rules.spent(contacted, beliefs.places[contacted]),
         window=request.window,
         credit=request.credit,
         objective=request.objective,
         reach=shown.reach,
         forecast=told.forecast,
         value=view.catalogue("product").value(request.product.product),
-        revenues=_added(rows, held, shown.revenues, shown.beliefs, None if worth is None else worth.means),
+        revenues=_added(rows, held, shown.revenues, choice.beliefs, None if worth is None else worth.means),
         unit=told.unit,
         revenue_forecast=told.revenue_forecast,
         request=request.fingerprint,
         fatigue=fatigue_of(network.graph, view.ledger, contacted, now, rules.allowed, request.audience_rest, weary),
     )
-    return record, collect_evidence(network, rules, choice, shown, None if weights is None else worth)
+    return record, collect_evidence(network, rules, choice, None if weights is None else worth)
 
 
 def _added(rows: I64, held: I64, gains: F64 | None, beliefs: Beliefs, values: F64 | None = None) -> F64:

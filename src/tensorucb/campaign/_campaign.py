@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.campaign._attention import Notice, attention
 from tensorucb.campaign._catalogue import PLURAL, check_sizes, contexts, read_context
-from tensorucb.campaign._explain import barred_by_default, explain
+from tensorucb.campaign._constraints import barred_by_default
+from tensorucb.campaign._explain import explain
 from tensorucb.campaign._forget import ForgetReport, forget
 from tensorucb.campaign._grow import add_products, add_users, extend, set_costs
 from tensorucb.campaign._handle import Handle
@@ -23,7 +24,7 @@ from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift
 from tensorucb.campaign._lift_plan import LiftPlan, followers_of, past_rounds, plan_from, plan_lift
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._people import OptReport, opt, opted_out
+from tensorucb.campaign._people import OptReport, opt, said
 from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, read_selection, status
 from tensorucb.campaign._question import shown_defaults
 from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation, named_round
@@ -589,7 +590,7 @@ class Campaign:
     def opted_out(self) -> tuple[int | str, ...]:
         """Ids of the users who opted out of this campaign, or of all campaigns of the store."""
         with self._handle.read() as view:
-            return tuple(opted_out(self._handle, view))
+            return tuple(view.network.ids(np.flatnonzero(said(view).opted_out)))
 
     def why_not(self, user: int | str) -> str | None:
         """Why a user may not be contacted now, under the campaign's defaults; None if they may.
@@ -598,7 +599,7 @@ class Campaign:
         """
         with self._handle.read() as view:
             row = int(view.network.rows("user", [check_id("user", user)])[0])
-            return barred_by_default(self._handle, view).why(row) or None
+            return barred_by_default(self._handle, view).why(row)
 
     def import_history(
         self,

@@ -15,14 +15,13 @@ from numpy.typing import ArrayLike
 from tensorucb.arrays import I64
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
-from tensorucb.campaign._constraints import constrain
+from tensorucb.campaign._constraints import Barred, constrain
 from tensorucb.campaign._data import CampaignData, catalogue_of, default_profile, read_campaign_data
 from tensorucb.campaign._grow import numbers_of_table, put_features
 from tensorucb.campaign._history import put_used_log
-from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import build_policy, policy_spec
 from tensorucb.campaign._network import BY_USER, Network, make_network, network_to_blob
-from tensorucb.campaign._people import People, put_key, read_cap
+from tensorucb.campaign._people import Said, put_key, read_cap
 from tensorucb.campaign._question import Reader, check_defaults, read_plain
 from tensorucb.campaign._segments import UserColumns, put_user_columns
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
@@ -240,7 +239,8 @@ def _defaults(ask: Mapping[str, Any], reader: Reader) -> tuple[dict[str, Any], d
     named = check_defaults(ask)
     try:
         question = reader.read({"product": [1.0], **named})
-        constrain(reader.network, Ledger(0), People.of(reader.network), question, reader.now)
+        barred = Barred.of(question, Said.of(reader.network), {}, reader.now)
+        constrain(reader.network, barred, question, reader.now)
         return reader.stored(question, named)
     except InputError as error:
         raise type(error)(f"ask: {error}") from error

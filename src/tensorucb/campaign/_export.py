@@ -19,7 +19,7 @@ from tensorucb.campaign._catalogue import Catalogue
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._people import OPTED_OUT, said
+from tensorucb.campaign._people import said
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told, acted_in_window
 from tensorucb.checks import check_choice, check_path, shown_path
@@ -56,7 +56,7 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         names = {"user": network.graph.ids.tolist(), "product": products.ids, "strategy": strategies.ids}
         ids = {name: _kind(entries) for name, entries in names.items()}
         credited = _credited(handle, view, ids)
-        opted_out = said(handle, view).codes == OPTED_OUT
+        opted_out = said(view).opted_out
         columns = view.user_columns
         named = None if columns is None or not any(columns.names) else columns.names
         people = {"name": named, "value": network.values, "opted_out": opted_out, "consent": network.consent}

@@ -27,11 +27,9 @@ from tensorucb.campaign._model import (
     wanted,
 )
 from tensorucb.campaign._network import Network, network_from_blob, network_to_blob
-from tensorucb.campaign._reach import TrackRecord
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._segments import UserColumns, user_columns
 from tensorucb.campaign._told import Told
-from tensorucb.campaign._value import AmountRecord
 from tensorucb.checks import check_callable, check_text, shown
 from tensorucb.errors import FileFormatError, StoreError, UnknownIdError, call
 from tensorucb.policies import Policy
@@ -291,8 +289,6 @@ class Handle:
         self._jobs: deque[_Job] = deque()  # of those who wait for the turn
         self.ledger = Ledger(self.record.campaign)
         self.memory = Memory()
-        self.track = TrackRecord()
-        self.amounts = AmountRecord()
         self.counting = threading.RLock()
         self.counted: Any = None  # what `progress` has counted of rounds that have ended
         self.tallied = 0  # of how many rounds the store has the counts

@@ -1,9 +1,8 @@
 """What people said about being contacted, how often they were contacted, and how tired their followers may be.
 
-`read_people` gives all that a store knows against contacting users, one entry per user; ``_constraints`` makes one
-reason for each user of it, of rest periods and of an ask's lists. Opt-outs are kept as keyed hashes of ids, never as
-ids. So the list may outlive a person who is forgotten, and may name people who have not joined yet, without saying who
-they are.
+``_constraints`` puts all of it together: one reason for each user who may not be chosen. Opt-outs are kept as keyed
+hashes of ids, never as ids. So the list may outlive a person who is forgotten, and may name people who have not joined
+yet, without saying who they are.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import re
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,21 +22,19 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.campaign._round import Fatigue, Round
 from tensorucb.campaign._tables import ids_of, places_of
-from tensorucb.campaign._told import responded
+from tensorucb.campaign._told import of_rounds, responded
 from tensorucb.checks import check_flag, refusal
 from tensorucb.errors import FileFormatError
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import duration, duration_text
+from tensorucb.question import Question
 from tensorucb.store._protocol import CampaignRecord, Preference
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import Handle, View
     from tensorucb.campaign._ledger import Ledger
     from tensorucb.store._session import Session
-
-NO_CANDIDATE, RESTING, COOLDOWN, CAPPED, EXCLUDED, NO_CONSENT, OPTED_OUT = range(1, 8)
-"""Why a user may not be chosen. Where there are several reasons, the largest number counts."""
 
 EVERYWHERE = 0
 """The place in the store of what people said about all campaigns."""
@@ -58,38 +56,9 @@ _DAY, _REMEMBERED = 86400.0, 180 * 86400.0
 _COMPARED = 20
 _FEWEST_COMPARED = 5
 _FEWEST_RESPONDERS = 20
-_KEPT = 200
 _TIRED_RATIO = 0.75  # tired followers who respond at most so often, as a share of rested ones, need a rest
 _ONE_SIDED = 0.842  # standard errors: 80 %
-
-
-class Said(NamedTuple):
-    """`OPTED_OUT`, `NO_CONSENT` or 0 for each user, and how many people opted out who are no users of the campaign."""
-
-    codes: NDArray[np.int8]
-    unknown: int
-
-
-@dataclass(frozen=True)
-class People:
-    """What the store knows against contacting users, by graph row.
-
-    ``said`` holds `OPTED_OUT`, `NO_CONSENT` or 0; ``capped`` until when the contact cap keeps each user from being
-    contacted, in unix seconds.
-    """
-
-    said: NDArray[np.int8]
-    capped: F64
-
-    @classmethod
-    def of(cls, network: Network) -> People:
-        """What is known before anybody said anything: consent."""
-        return cls(_without_consent(network), np.full(network.graph.n_nodes, _NEVER))
-
-
-def read_people(handle: Handle, view: View, now: float) -> People:
-    """What the store knows against contacting users at this moment."""
-    return People(said(handle, view).codes, _capped(handle, view, now))
+_NEIGHBOURS = 200  # campaigns of the same group whose users are remembered
 
 
 # -- what people said --
@@ -125,102 +94,82 @@ def opt(handle: Handle, users: ArrayLike, everywhere: bool, answer: Literal["no"
     """Keep what people said; see `Campaign.opt_out` and `Campaign.opt_in`."""
     named = ids_of(users, handle.record.settings.get("columns", {}).get("users"))
     names = list(dict.fromkeys(map(str, id_array(named, "users").tolist())))
+    check_flag("everywhere", everywhere)
     now = handle.clock()
-    number = EVERYWHERE if check_flag("everywhere", everywhere) else handle.record.campaign
     with handle.change(now) as view:
         session = view.session
-        campaigns = session.campaigns()
-        affected = campaigns if everywhere else [handle.record]
-        key = _key_of(session, number)
-        people = dict.fromkeys(_hashes(names, key).tolist())
-        held = {record.person: record.answer for record in session.preferences(number)}
+        affected = session.campaigns() if everywhere else [handle.record]
         # A yes is kept only where it says more than that nobody said no.
-        kept = answer == "no" or any(record.settings.get("consent") for record in affected)
-        changed = {person for person in people if held.get(person) != (answer if kept else None)}
-        _put(session, number, changed, answer if kept else None, now)
+        kept = answer if answer == "no" or any(record.settings.get("consent") for record in affected) else ""
+        changed = _Answers(session, EVERYWHERE if everywhere else view.number).put(names, kept, now)
+        still_out = 0
         if answer == "yes" and everywhere:
-            changed |= _undo_in_campaigns(session, campaigns, names, key)
+            for record in affected:
+                single = _Answers(session, record.campaign)
+                out = [name for name, word in zip(names, single.of(names), strict=True) if word == "no"]
+                changed |= single.put(out, "", now)
+        elif answer == "yes":
+            still_out = int(np.count_nonzero(_Answers(session, EVERYWHERE).of(names) == "no"))
         if changed:
             payload = {"people": len(changed), "everywhere": everywhere}
             for record in affected:
                 session.append_event(record.campaign, OPT_EVENTS[answer], None, payload, now)
         rows = places_of(view.network.graph.ids, names)
         rows = rows[rows >= 0]
-        still_out = 0 if answer == "no" or everywhere else _out_everywhere(session, names)
-        addressed = _contacted(record for record in view.ledger.rounds.values() if record.status == "open")
-    in_open = int(np.isin(rows, addressed).sum())
+        addressed = [record.contacted for record in view.ledger.rounds.values() if record.status == "open"]
+    in_open = int(np.isin(rows, np.concatenate([rows[:0], *addressed])).sum())
     return OptReport(int(rows.size), len(names) - int(rows.size), len(changed), in_open, still_out)
 
 
-def _put(session: Session, number: int, people: Iterable[int], answer: str | None, now: float) -> None:
-    if answer is None:
-        session.delete_preferences(number, people)
-    else:
-        session.put_preferences(number, [Preference(person, answer, now) for person in people])
+class _Answers:
+    """What people said to one campaign, or (`EVERYWHERE`) about all: ``no`` or ``yes``, by a keyed hash of their id."""
+
+    def __init__(self, session: Session, number: int) -> None:
+        self._session, self._number = session, number
+        self.records = {record.person: record for record in session.preferences(number)}
+
+    def of(self, ids: Sequence[int | str]) -> NDArray[np.str_]:
+        """What each of some people said; empty if nothing."""
+        if not self.records:
+            return np.full(len(ids), "")
+        held = {person: record.answer for person, record in self.records.items()}
+        return np.array([held.get(person, "") for person in self.hashes(ids)], dtype=np.str_)
+
+    def put(self, ids: Sequence[int | str], answer: str, now: float) -> set[int | str]:
+        """Keep an answer; an empty one takes back what was said. Returns those who had another one."""
+        changed = [user for user, held in zip(ids, self.of(ids), strict=True) if held != answer]
+        people = self.hashes(changed)
+        if answer:
+            self._session.put_preferences(self._number, [Preference(person, answer, now) for person in people])
+        else:
+            self._session.delete_preferences(self._number, people)
+        return set(changed)
+
+    def hashes(self, ids: Iterable[int | str]) -> list[int]:
+        """Who somebody is to this list; 7 is the same person as "7"."""
+        digests = (hashlib.blake2b(str(user).encode(), key=self._key, digest_size=8).digest() for user in ids)
+        return [int.from_bytes(digest, "big") >> 1 for digest in digests]
+
+    @cached_property
+    def _key(self) -> bytes:
+        if self._number == EVERYWHERE:
+            return hashlib.blake2b(self._session.secret(), person=b"opt-outs").digest()
+        data = self._session.blob(self._number, _KEY)
+        if data is None:
+            raise FileFormatError("the campaign has lost the key of its opt-outs. Use a backup.")
+        return bytes.fromhex(unseal(data, _KEY, "the key of the opt-outs")[0]["key"])
 
 
-def _undo_in_campaigns(
-    session: Session, campaigns: Sequence[CampaignRecord], names: list[str], store_key: bytes
-) -> set[int]:
-    """Take back what people said to single campaigns; who did, by their hashes for the whole store."""
-    undone: set[int] = set()
-    everywhere = _hashes(names, store_key).tolist()
-    for record in campaigns:
-        own = _hashes(names, _key_of(session, record.campaign)).tolist()
-        there = dict(zip(own, everywhere, strict=True))
-        out = [each.person for each in session.preferences(record.campaign) if each.answer == "no"]
-        gone = [person for person in out if person in there]
-        session.delete_preferences(record.campaign, gone)
-        undone |= {there[person] for person in gone}
-    return undone
-
-
-def _out_everywhere(session: Session, names: list[str]) -> int:
-    """How many of these people are opted out for all campaigns."""
-    out = [each.person for each in session.preferences(EVERYWHERE) if each.answer == "no"]
-    return int(np.isin(_hashes(names, _key_of(session, EVERYWHERE)), out).sum()) if out else 0
+def put_key(session: Session, number: int) -> None:
+    """Give a new campaign the key of its list of opt-outs."""
+    session.put_blob(number, _KEY, seal(_KEY, {"key": secrets.token_hex(32)}, {}))
 
 
 def drop_yes(view: View, user: int | str) -> None:
     """Somebody is forgotten: their yes goes with them. A no stays, as a hash, so that it holds if they come back."""
-    [person] = _hashes([user], _key_of(view.session, view.number)).tolist()
-    yes = [each.person for each in view.session.preferences(view.number) if each.answer == "yes"]
-    view.session.delete_preferences(view.number, [person] if person in yes else [])
-
-
-def said(handle: Handle, view: View) -> Said:
-    """What the users of a campaign said, here and everywhere; counted again only if somebody said something new."""
-    network = view.network
-    return view.memory.cached("said", (view.ledger.people, network.revision), lambda: _read_said(view, network))
-
-
-def _read_said(view: View, network: Network) -> Said:
-    codes = _without_consent(network)
-    out = np.zeros(codes.size, dtype=np.bool_)
-    unknown = 0
-    for number in (view.number, EVERYWHERE):
-        records = view.session.preferences(number)
-        if not records:
-            continue
-        hashes = _hashes(network.graph.ids.tolist(), _key_of(view.session, number))
-        no, yes = (np.array([r.person for r in records if r.answer == word], dtype=np.int64) for word in ("no", "yes"))
-        out |= np.isin(hashes, no)
-        codes[np.isin(hashes, yes)] = 0
-        unknown += int(np.isin(no, hashes, invert=True).sum())
-    codes[out] = OPTED_OUT
-    return Said(codes, unknown)
-
-
-def _without_consent(network: Network) -> NDArray[np.int8]:
-    codes = np.zeros(network.graph.n_nodes, dtype=np.int8)
-    if network.consent is not None:
-        codes[~network.consent] = NO_CONSENT
-    return codes
-
-
-def opted_out(handle: Handle, view: View) -> list[int | str]:
-    """Ids of the users who opted out."""
-    return view.network.ids(np.flatnonzero(said(handle, view).codes == OPTED_OUT))
+    answers = _Answers(view.session, view.number)
+    if answers.of([user])[0] == "yes":
+        answers.put([user], "", 0.0)
 
 
 def copied_preferences(
@@ -230,36 +179,44 @@ def copied_preferences(
 
     In another store the copy also keeps what its users said here about all campaigns, since the list stays behind.
     """
-    records = {record.person: record for record in session.preferences(number)}
-    everywhere = {record.person: record for record in session.preferences(EVERYWHERE) if record.answer == "no"}
-    if other_store and everywhere:
-        own = _hashes(ids, _key_of(session, number)).tolist()
-        there = _hashes(ids, _key_of(session, EVERYWHERE)).tolist()
-        for person, known_as in zip(own, there, strict=True):
-            if known_as in everywhere:
-                records[person] = Preference(person, "no", everywhere[known_as].since)
+    own, everywhere = _Answers(session, number), _Answers(session, EVERYWHERE)
+    records = dict(own.records)
+    out = [user for user, word in zip(ids, everywhere.of(ids), strict=True) if other_store and word == "no"]
+    for person, known_as in zip(own.hashes(out), everywhere.hashes(out), strict=True):
+        records[person] = Preference(person, "no", everywhere.records[known_as].since)
     return list(records.values())
 
 
-def _hashes(ids: Iterable[int | str], key: bytes) -> I64:
-    """Who somebody is to a list of opt-outs; 7 is the same person as "7"."""
-    digests = (hashlib.blake2b(str(user).encode(), key=key, digest_size=8).digest() for user in ids)
-    return np.array([int.from_bytes(digest, "big") >> 1 for digest in digests], dtype=np.int64)
+class Said(NamedTuple):
+    """Which users opted out, which of the others gave no consent, and how many people opted out who are no users."""
+
+    opted_out: NDArray[np.bool_]
+    no_consent: NDArray[np.bool_]
+    unknown: int
+
+    @classmethod
+    def of(cls, network: Network) -> Said:
+        """What is known before anybody said anything: consent."""
+        nobody = np.zeros(network.graph.n_nodes, dtype=np.bool_)
+        return cls(nobody, nobody if network.consent is None else ~network.consent, 0)
 
 
-def put_key(session: Session, number: int) -> None:
-    """Give a new campaign the key of its list of opt-outs."""
-    session.put_blob(number, _KEY, seal(_KEY, {"key": secrets.token_hex(32)}, {}))
+def said(view: View) -> Said:
+    """What the users of a campaign said, here and everywhere; counted again only if somebody said something new."""
+    network = view.network
 
+    def read() -> Said:
+        opted_out, no_consent, unknown = Said.of(network)
+        for number in (view.number, EVERYWHERE):
+            answers = _Answers(view.session, number)
+            spoken = answers.of(network.graph.ids.tolist())
+            out = spoken == "no"
+            opted_out = opted_out | out
+            no_consent = no_consent & (spoken != "yes")
+            unknown += sum(record.answer == "no" for record in answers.records.values()) - int(np.count_nonzero(out))
+        return Said(opted_out, no_consent & ~opted_out, unknown)
 
-def _key_of(session: Session, number: int) -> bytes:
-    """The key of a list's hashes."""
-    if number == EVERYWHERE:
-        return hashlib.blake2b(session.secret(), person=b"opt-outs").digest()
-    data = session.blob(number, _KEY)
-    if data is None:
-        raise FileFormatError("the campaign has lost the key of its opt-outs. Use a backup.")
-    return bytes.fromhex(unseal(data, _KEY, "the key of the opt-outs")[0]["key"])
+    return view.memory.cached("said", (view.ledger.people, network.revision), read)
 
 
 # -- how often they were contacted --
@@ -274,6 +231,26 @@ def read_cap(value: Any) -> str:
     return f"{int(parts[1])}/{duration_text(duration('contact_cap', parts[2]))}"
 
 
+def waits(handle: Handle, view: View, question: Question, now: float) -> dict[str, F64]:
+    """Until when each user has to wait, by the reason for it; minus infinity for those who never had to."""
+    graph, ledger = view.network.graph, view.ledger
+    until = {"contact_cap": _capped(handle, view, now)}
+    if question.cooldown is not None:
+        rounds = _contacting(ledger.rounds.values(), now - question.cooldown)
+        until["cooldown"] = question.cooldown + _latest(graph, ((each.contacted, each.opened) for each in rounds))
+    if question.audience_rest is not None:
+        until["audience_rest"] = _resting(graph, ledger, now, question.audience_rest)
+    return until
+
+
+def _latest(graph: Graph, contacts: Iterable[tuple[NDArray[Any], float]]) -> F64:
+    """When each user was among some rows last; minus infinity for those who never were."""
+    latest = np.full(graph.n_nodes, _NEVER)
+    for rows, moment in contacts:
+        latest[rows] = np.maximum(latest[rows], moment)
+    return latest
+
+
 def _capped(handle: Handle, view: View, now: float) -> F64:
     """Until when each user may not be contacted because of the caps of the campaign and its group."""
     until = np.full(view.network.graph.n_nodes, _NEVER)
@@ -286,7 +263,7 @@ def _capped(handle: Handle, view: View, now: float) -> F64:
     if not limits:
         return until
     since = now - max(span for _, span in limits)
-    rows, times = _contacts(handle, view, members, since)
+    rows, times = _contacts(view, members, since)
     newest_first = np.lexsort((-times, rows))
     rows, times = rows[newest_first], times[newest_first]
     rank = np.arange(rows.size) - np.searchsorted(rows, rows)
@@ -297,7 +274,7 @@ def _capped(handle: Handle, view: View, now: float) -> F64:
     return until
 
 
-def _contacts(handle: Handle, view: View, members: Sequence[CampaignRecord], since: float) -> tuple[I64, F64]:
+def _contacts(view: View, members: Sequence[CampaignRecord], since: float) -> tuple[I64, F64]:
     """Users contacted after a moment by any of these campaigns, by row, and when; one entry per contact."""
     rows, times = [np.empty(0, dtype=np.int64)], [np.empty(0)]
     for member in members:
@@ -306,16 +283,16 @@ def _contacts(handle: Handle, view: View, members: Sequence[CampaignRecord], sin
         if not own:
             rounds = map(Round.from_row, view.session.rounds_since(member.campaign, since))
         for record in _contacting(rounds, since):
-            users = record.contacted if own else _rows_here(handle, view, member.campaign, record.contacted)
+            users = record.contacted if own else _rows_here(view, member.campaign, record.contacted)
             rows.append(users)
             times.append(np.full(users.size, record.opened))
     return np.concatenate(rows), np.concatenate(times)
 
 
-def _rows_here(handle: Handle, view: View, campaign: int, rows: I64) -> I64:
+def _rows_here(view: View, campaign: int, rows: I64) -> I64:
     """The rows in this campaign of users of another one; those whom it does not have are left out."""
     state = view.session.blobs(campaign, "world-")[-1]
-    users = view.memory.cached("users", state, lambda: np.array(view.session.users(campaign)), campaign, _KEPT)
+    users = view.memory.cached("users", state, lambda: np.array(view.session.users(campaign)), campaign, _NEIGHBOURS)
     here = places_of(view.network.graph.ids, users[rows].tolist())
     return here[here >= 0]
 
@@ -325,28 +302,13 @@ def _contacting(rounds: Iterable[Round], since: float) -> list[Round]:
     return [r for r in rounds if r.opened > since and r.status != "cancelled" and r.kind != "history"]
 
 
-def _contacted(records: Iterable[Round]) -> I64:
-    rows = [record.contacted for record in records]
-    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *rows]))
-
-
-def last_contacts(ledger: Ledger, n_users: int, since: float) -> F64:
-    """When each user was contacted last after a moment; minus infinity for the others."""
-    last = np.full(n_users, _NEVER)
-    for record in _contacting(ledger.rounds.values(), since):
-        last[record.contacted] = np.maximum(last[record.contacted], record.opened)
-    return last
-
-
 # -- their followers --
 
 
-def resting_until(graph: Graph, ledger: Ledger, now: float, rest: float) -> F64:
+def _resting(graph: Graph, ledger: Ledger, now: float, rest: float) -> F64:
     """Until when each user's audience rests: more than half of the followers were addressed less than ``rest`` ago."""
-    addressed = np.full(graph.n_nodes, _NEVER)
-    for record in _contacting(ledger.rounds.values(), now - rest):
-        followers = _followers(graph, record.contacted)
-        addressed[followers] = np.maximum(addressed[followers], record.opened)
+    rounds = _contacting(ledger.rounds.values(), now - rest)
+    addressed = _latest(graph, ((_followers(graph, each.contacted), each.opened) for each in rounds))
     edges = np.lexsort((-addressed[graph.targets], graph.sources))
     until = np.full(graph.n_nodes, _NEVER)
     some = np.flatnonzero(graph.out_degree)
@@ -371,7 +333,7 @@ class Weariness(NamedTuple):
     most: float
 
 
-def weariness(handle: Handle, view: View, now: float) -> Weariness | None:
+def weariness(view: View, now: float) -> Weariness | None:
     """What the last closed rounds say about tired followers; None if they are too few to say anything."""
     graph = view.network.graph
     rounds = _lately(view.ledger, now)[-_COMPARED - _LOOKED_BACK :]
@@ -379,12 +341,12 @@ def weariness(handle: Handle, view: View, now: float) -> Weariness | None:
     compared = [at for at, record in enumerate(rounds) if record.status == "closed"][-_COMPARED:]
     if len(compared) < _FEWEST_COMPARED:
         return None
-    answers = [_answers(handle, view, rounds[at]) for at in compared]
-    sources, places = np.unique(np.concatenate([graph.sources[edges] for edges, _ in answers]), return_inverse=True)
-    ends = np.cumsum([edges.size for edges, _ in answers])
+    told = of_rounds(view, "answers", [rounds[at] for at in compared], _answers)
+    sources, places = np.unique(np.concatenate([graph.sources[edges] for edges, _ in told]), return_inverse=True)
+    ends = np.cumsum([edges.size for edges, _ in told])
     # By round and user: followers addressed lately and others, and the responders among them.
     counts = np.zeros((len(compared), 4, sources.size))
-    for row, (at, (edges, yes), of) in enumerate(zip(compared, answers, np.split(places, ends[:-1]), strict=True)):
+    for row, (at, (edges, yes), of) in enumerate(zip(compared, told, np.split(places, ends[:-1]), strict=True)):
         tired = np.isin(graph.targets[edges], np.concatenate([[-1], *addressed[max(0, at - _LOOKED_BACK) : at]]))
         for part, some in enumerate((tired, ~tired)):
             counts[row, part] = np.bincount(of[some], minlength=sources.size)
@@ -398,17 +360,12 @@ def weariness(handle: Handle, view: View, now: float) -> Weariness | None:
     return Weariness(float(np.exp(ratio)), float(np.exp(ratio + _ONE_SIDED * error)))
 
 
-def _answers(handle: Handle, view: View, record: Round) -> tuple[I64, NDArray[np.bool_]]:
+def _answers(view: View, record: Round) -> tuple[I64, NDArray[np.bool_]]:
     """The edges of a closed round to users who were not contacted, and whether each of these users responded."""
     graph = view.network.graph
-
-    def read() -> tuple[I64, NDArray[np.bool_]]:
-        edges = graph.out_edges(np.sort(record.contacted))
-        edges = edges[~np.isin(graph.targets[edges], record.contacted)]
-        responders = responded(view.network, record, view.told(record.number))
-        return edges, responders[graph.targets[edges]]
-
-    return view.memory.cached("answers", (record.revision, view.network.revision), read, record.number, _KEPT)
+    edges = graph.out_edges(np.sort(record.contacted))
+    edges = edges[~np.isin(graph.targets[edges], record.contacted)]
+    return edges, responded(view.network, record, view.told(record.number))[graph.targets[edges]]
 
 
 def _log_ratio(counts: F64) -> float:
@@ -450,18 +407,12 @@ def fatigue_of(
     if weary is not None and weary.most < _TIRED_RATIO:
         pace = float(np.median(np.diff([*(record.opened for record in rounds), now])))
         length = _rounded_up(_PAUSE * pace)
-        until = resting_until(graph, ledger, now, length)
+        until = _resting(graph, ledger, now, length)
         left = int(np.count_nonzero(until[free] <= now))
         if length > (rest or 0.0) and left >= _PLENTY * contacted.size:
             suggested = duration_text(length)
-    return Fatigue(
-        audience=int(audience.size),
-        again=again,
-        rounds=len(rounds),
-        ratio=None if weary is None else weary.ratio,
-        most=None if weary is None else weary.most,
-        rest=suggested,
-    )
+    ratio, most = weary or (None, None)
+    return Fatigue(int(audience.size), again, len(rounds), ratio, most, suggested)
 
 
 def _rounded_up(seconds: float) -> float:

@@ -14,7 +14,7 @@ from tensorucb.arrays import F64
 from tensorucb.campaign._handle import ERASING, Handle, View
 from tensorucb.campaign._lift import Lift, lift_by, lift_of
 from tensorucb.campaign._model import behind
-from tensorucb.campaign._people import NO_CONSENT, OPTED_OUT, said
+from tensorucb.campaign._people import said
 from tensorucb.campaign._round import LEVEL, Id, Round, expectation, html_table
 from tensorucb.campaign._segments import no_columns
 from tensorucb.campaign._tally import (
@@ -306,7 +306,7 @@ def _summary(handle: Handle, view: View) -> dict[str, Any]:
     """What a status says of the log alone."""
     graph = view.network.graph
     states = Counter(record.status for record in view.ledger.rounds.values())
-    spoken = said(handle, view)
+    spoken = said(view)
     return {
         "name": handle.record.name,
         "policy": handle.record.settings["policy"]["type"],
@@ -321,8 +321,8 @@ def _summary(handle: Handle, view: View) -> dict[str, Any]:
         "events": view.ledger.seq,
         "behind": behind(view),
         "quarantined": view.ledger.quarantined(),
-        "opted_out": int(np.count_nonzero(spoken.codes == OPTED_OUT)),
-        "no_consent": int(np.count_nonzero(spoken.codes == NO_CONSENT)),
+        "opted_out": int(np.count_nonzero(spoken.opted_out)),
+        "no_consent": int(np.count_nonzero(spoken.no_consent)),
         "opted_out_unknown": spoken.unknown,
     }
 

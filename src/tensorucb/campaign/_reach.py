@@ -9,6 +9,7 @@ look back on, the interval is the policy's.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._round import LEVEL, Forecast, Reach, Revenue, Round
-from tensorucb.campaign._told import responded, revenue_of
+from tensorucb.campaign._told import of_rounds, responded, revenue_of
 from tensorucb.campaign._value import Worth
 from tensorucb.diffusion import simulate_cascades, simulate_gains
 from tensorucb.graph import Graph
@@ -59,9 +60,14 @@ class Beliefs:
         return self.predictions[0].redundancy
 
     @cached_property
+    def means(self) -> F64:
+        """(strategies, edges) the believed probability of every edge with each strategy."""
+        return stacked([prediction.expected() for prediction in self.predictions])
+
+    @cached_property
     def expected(self) -> F64:
         """The believed probability of every edge."""
-        return of_sources(self.graph, np.stack([p.expected() for p in self.predictions]), self.places)
+        return of_sources(self.graph, self.means, self.places)
 
     def each_round(self) -> Iterator[tuple[float, F64]]:
         """Weights of a few rounds that stand for all, and the probability of every edge in each."""
@@ -69,7 +75,7 @@ class Beliefs:
             yield 1.0, self.expected
             return
         for weight, *rows in zip(ROUNDS.tolist(), *(p.each_round() for p in self.predictions), strict=True):
-            yield weight, of_sources(self.graph, np.stack(rows), self.places)
+            yield weight, of_sources(self.graph, stacked(rows), self.places)
 
     def rounds(self, edges: I64, draw: F64 | None = None) -> F64:
         """``(rounds, edges)`` the probability of some edges in each of these rounds; ``draw`` as in `Prediction`."""
@@ -94,7 +100,6 @@ class Outlook:
 
     reach: Reach
     forecast: Forecast | None
-    beliefs: Beliefs
     gains: F64
     revenues: F64 | None = None
     unit: float = 0.0
@@ -110,27 +115,15 @@ class Outcome:
     revenue: Outcome | None = None
 
 
-class TrackRecord:
-    """What closed rounds were expected to bring, and what they brought; counted again only if something new is told."""
-
-    def __init__(self) -> None:
-        self._counted: dict[tuple[int, int, int], Outcome] = {}
-
-    def past(self, view: View) -> tuple[Outcome, ...]:
-        """The last rounds as the log has them now, oldest first."""
-        last = view.ledger.next_number()
-        numbered = (view.ledger.rounds.get(number) for number in range(max(1, last - _WINDOW), last))
-        closed = [record for record in numbered if record is not None and record.status == "closed"]
-        counted = {}
-        for record in closed:
-            if record.forecast is not None:
-                key = (record.number, record.revision, view.network.revision)
-                counted[key] = self._counted.get(key) or _outcome(view, record, record.forecast)
-        self._counted = counted
-        return tuple(counted.values())
+def past_outcomes(view: View) -> list[Outcome]:
+    """What the last closed rounds were expected to bring, and what they brought by what is told now; oldest first."""
+    last = view.ledger.next_number()
+    numbered = (view.ledger.rounds.get(number) for number in range(max(1, last - _WINDOW), last))
+    closed = [record for record in numbered if record is not None and record.status == "closed"]
+    return of_rounds(view, "outcomes", [record for record in closed if record.forecast is not None], _outcome)
 
 
-def _outcome(view: View, record: Round, forecast: Forecast) -> Outcome:
+def _outcome(view: View, record: Round) -> Outcome:
     told = view.told(record.number)
     acted = responded(view.network, record, told)
     revenue = None
@@ -138,7 +131,8 @@ def _outcome(view: View, record: Round, forecast: Forecast) -> Outcome:
         worth = revenue_of(view.network, record, told)[acted]
         if not np.isnan(worth).any():
             revenue = Outcome(record.revenue_forecast, float(worth.sum()) / record.unit)
-    return Outcome(forecast, int(np.count_nonzero(acted)), revenue)
+    assert record.forecast is not None
+    return Outcome(record.forecast, int(np.count_nonzero(acted)), revenue)
 
 
 def foresee(
@@ -155,7 +149,10 @@ def foresee(
     With ``worth``, what a response is worth, also of the revenue.
     """
     audience = Audience.of(beliefs, rows, worth)
-    outlook = _responders(audience, rows, objective, past, rng, engine)
+    if audience.size == 0:
+        outlook = Outlook(Reach(0.0, 0.0, 0.0, objective=objective), None, np.zeros(rows.size))
+    else:
+        outlook = _responders(audience, rows, objective, past, rng, engine)
     return outlook if worth is None else _with_revenue(outlook, audience, rows, worth, past, engine)
 
 
@@ -168,14 +165,11 @@ def _responders(
     engine: Engine | None,
 ) -> Outlook:
     beliefs, graph = audience.beliefs, audience.beliefs.graph
-    if audience.size == 0:
-        return Outlook(Reach(0.0, 0.0, 0.0, objective=objective), None, beliefs, np.zeros(rows.size))
     forecast = _stated(audience)
     factor = width_factor(past, LEVEL)
     if objective == "direct":
-        gains = expected_gains(beliefs, rows)
         low, high = forecast.widened(factor, audience.size)
-        return Outlook(_reach(forecast.mean, low, high, objective), forecast, beliefs, gains)
+        return Outlook(_reach(forecast.mean, low, high, objective), forecast, expected_gains(beliefs, rows))
 
     def simulate(p: F64, runs: int) -> F64:
         """Users that each seed adds in simulated cascades."""
@@ -185,7 +179,7 @@ def _responders(
     totals = added.sum(axis=1)
     mean = float(shares @ totals)
     low, high = _weighted(mean, shares, totals).widened(factor, graph.n_nodes - rows.size)
-    return Outlook(_reach(mean, low, high, objective), forecast, beliefs, shares @ added)
+    return Outlook(_reach(mean, low, high, objective), forecast, shares @ added)
 
 
 def _in_all_rounds(beliefs: Beliefs, runs: int, simulate: Callable[[F64, int], F64]) -> tuple[F64, F64]:
@@ -291,45 +285,35 @@ def _between_levels(sums: F64, usual: F64) -> F64:
 
 def stated(mean: float, weights: F64, counts: F64, audience: int) -> Forecast:
     """A forecast with this mean, and the interval of a mixture of binomials with these weights and expected counts."""
-    low, high = (_quantile(weights, counts, audience, share) for share in _TAILS)
-    return Forecast(mean, min(low, mean), max(high, mean))
-
-
-def _quantile(weights: F64, counts: F64, audience: int, share: float) -> float:
     from scipy.special import bdtr
 
     rates = np.clip(counts / audience, 0.0, 1.0 - 1e-12)
-    low, high = 0, audience
-    while low < high:
-        middle = (low + high) // 2
-        if float(weights @ bdtr(middle, audience, rates)) >= share:
-            high = middle
-        else:
-            low = middle + 1
-    return float(low)
+
+    def share(responders: int) -> float:
+        """Of rounds with at most so many responders."""
+        return float(weights @ bdtr(responders, audience, rates))
+
+    low, high = (float(bisect_left(range(audience), tail, key=share)) for tail in _TAILS)
+    return Forecast(mean, min(low, mean), max(high, mean))
 
 
 def _with_revenue(
     outlook: Outlook, audience: Audience, rows: I64, worth: Worth, past: Sequence[Outcome], engine: Engine | None
 ) -> Outlook:
     """What is expected of a choice, with its revenue."""
-    beliefs, forecast, direct = outlook.beliefs, outlook.forecast, outlook.reach.objective == "direct"
-    nothing = replace(outlook.reach, revenue=Revenue(0.0, 0.0, 0.0))
-    if forecast is None or forecast.mean <= 0.0:
-        return replace(outlook, reach=nothing, revenues=np.zeros(rows.size) if direct else None)
+    beliefs, forecast, direct = audience.beliefs, outlook.forecast, outlook.reach.objective == "direct"
     revenues = expected_gains(beliefs, rows, worth.means)
+    outlook = replace(outlook, revenues=revenues if direct else None)
     mean = float(revenues.sum())
-    if mean <= 0.0:
-        return replace(outlook, reach=nothing, revenues=revenues)
+    if forecast is None or forecast.mean <= 0.0 or mean <= 0.0:
+        return replace(outlook, reach=replace(outlook.reach, revenue=Revenue(0.0, 0.0, 0.0)))
     unit = mean / forecast.mean
     low, high = np.quantile(_simulated(audience, worth), _TAILS).tolist()
     own = Forecast(forecast.mean, min(low, mean) / unit, max(high, mean) / unit)
     shown = own if direct else _of_cascades(beliefs, rows, worth, unit, engine)
     low, high = shown.interval(width_factor([each.revenue for each in past if each.revenue is not None], LEVEL))
     revenue = Revenue(shown.mean * unit, max(0.0, min(low, shown.mean)) * unit, max(high, shown.mean) * unit)
-    reach = replace(outlook.reach, revenue=revenue)
-    gains = revenues if direct else None
-    return replace(outlook, reach=reach, revenues=gains, unit=unit, revenue_forecast=own)
+    return replace(outlook, reach=replace(outlook.reach, revenue=revenue), unit=unit, revenue_forecast=own)
 
 
 def _simulated(audience: Audience, worth: Worth) -> F64:
@@ -393,15 +377,23 @@ class Covered:
     strongest: F64
 
     @classmethod
+    def nobody(cls, graph: Graph) -> Covered:
+        """Before anybody is contacted."""
+        return cls(np.ones(graph.n_nodes), np.zeros(graph.n_nodes))
+
+    @classmethod
     def of(cls, graph: Graph, p: F64, rows: I64, *, gone: bool = True) -> Covered:
         """After ``rows`` are contacted, who are no longer there to be won, unless they are not ``gone``."""
-        free, strongest = np.ones(graph.n_nodes), np.zeros(graph.n_nodes)
-        edges = graph.out_edges(rows)
-        np.multiply.at(free, graph.targets[edges], 1.0 - p[edges])
-        np.maximum.at(strongest, graph.targets[edges], p[edges])
+        covered, edges = cls.nobody(graph), graph.out_edges(rows)
+        np.multiply.at(covered.free, graph.targets[edges], 1.0 - p[edges])
+        np.maximum.at(covered.strongest, graph.targets[edges], p[edges])
         if gone:
-            free[rows], strongest[rows] = 0.0, 1.0
-        return cls(free, strongest)
+            covered.leave(rows)
+        return covered
+
+    def leave(self, rows: I64) -> None:
+        """These users are not there to be won."""
+        self.free[rows], self.strongest[rows] = 0.0, 1.0
 
     def own(self, redundancy: float, rows: I64 | int | slice = slice(None)) -> F64:
         """How much is left of some users."""
@@ -425,8 +417,8 @@ def direct_gains(graph: Graph, p: F64, rows: I64, redundancy: float, values: F64
 
     With ``values``, one for each user, what their responses are worth.
     """
-    covered, gains = Covered.of(graph, p, rows[:0]), np.empty(rows.size)
-    covered.free[rows], covered.strongest[rows] = 0.0, 1.0
+    covered, gains = Covered.nobody(graph), np.empty(rows.size)
+    covered.leave(rows)
     for i, row in enumerate(rows.tolist()):
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
         targets, own = graph.targets[edges], p[edges]
@@ -458,3 +450,8 @@ def of_sources(graph: Graph, values: F64, strategies: I64) -> F64:
     if values.ndim == 1:
         return values
     return np.asarray(values[0] if len(values) == 1 else values[strategies[graph.sources], np.arange(graph.n_edges)])
+
+
+def stacked(rows: Sequence[F64]) -> F64:
+    """One row for each strategy; of a single one a view, not a copy."""
+    return rows[0][None] if len(rows) == 1 else np.stack(rows)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,11 @@ from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Round
 from tensorucb.graph import Graph
 from tensorucb.store._protocol import NOBODY, Responses
+
+if TYPE_CHECKING:
+    from tensorucb.campaign._handle import View
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +82,16 @@ def learned(network: Network, record: Round, told: Told, probabilities: Callable
 def acted_in_window(record: Round, told: Told) -> Told:
     """Those who acted between the contact and the end of the window; other actions count for nothing."""
     return told.actions.take(record.in_window(told.actions.times))
+
+
+def of_rounds(view: View, kind: str, records: Iterable[Round], count: Callable[[View, Round], T]) -> list[T]:
+    """What a function says of rounds by what they were told; it is called only for those that have changed."""
+    held = view.memory.get(kind, None) or {}
+    tag, revision = view.ledger.told_tag, view.network.revision
+    keys = {(record.number, record.revision, tag(record.number), revision): record for record in records}
+    counted = {key: held[key] if key in held else count(view, record) for key, record in keys.items()}
+    view.memory.keep(kind, None, counted)
+    return list(counted.values())
 
 
 def responded(network: Network, record: Round, told: Told) -> NDArray[np.bool_]:

@@ -22,7 +22,7 @@ import numpy as np
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Id, Round
-from tensorucb.campaign._told import Told, amounts_of, base_values
+from tensorucb.campaign._told import amounts_of, base_values, of_rounds
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
@@ -69,6 +69,17 @@ class AmountModel:
         return Worth(means, self.ratios, self.doubt)
 
 
+def worth_of(view: View, product: Id | None) -> Worth | None:
+    """The worth of responses to a product, by all that is known now; None if nothing is."""
+    priced = [record for record in view.rounds() if record.priced and record.status == "closed"]
+    amounts = of_rounds(view, "amounts", priced, _Amounts.of)
+    model = view.memory.cached("amount model", amounts, lambda: _fit(amounts, view.network))
+    base = base_values(view.network, view.catalogue("product").value(product))
+    if model is not None:
+        return model.worth(np.ones(view.network.graph.n_nodes) if base is None else base, product)
+    return None if base is None else Worth(base)
+
+
 @dataclass(frozen=True, eq=False)
 class _Amounts:
     """The amounts of one round: by whom, how many times what the values say, and of which product."""
@@ -78,39 +89,12 @@ class _Amounts:
     ratios: F64
 
     @classmethod
-    def of(cls, network: Network, record: Round, told: Told) -> _Amounts:
-        amounts = amounts_of(network, record, told)
-        base = base_values(network, record.value)
+    def of(cls, view: View, record: Round) -> _Amounts:
+        amounts = amounts_of(view.network, record, view.told(record.number))
+        base = base_values(view.network, record.value)
         usable = np.isfinite(amounts) if base is None else np.isfinite(amounts) & (base > 0.0)
         users = np.flatnonzero(usable)
         return cls(record.product, users, amounts[users] if base is None else amounts[users] / base[users])
-
-
-class AmountRecord:
-    """The amounts of closed rounds, and what they tell; read and fitted again only if something new is told."""
-
-    def __init__(self) -> None:
-        self._rounds: dict[tuple[int, tuple[int, int], int], _Amounts] = {}
-        self._model: AmountModel | None = None
-
-    def worth(self, view: View, product: Id | None) -> Worth | None:
-        """The worth of responses to a product, by all that is known now; None if nothing is."""
-        model = self._followed(view)
-        base = base_values(view.network, view.catalogue("product").value(product))
-        if model is not None:
-            return model.worth(np.ones(view.network.graph.n_nodes) if base is None else base, product)
-        return None if base is None else Worth(base)
-
-    def _followed(self, view: View) -> AmountModel | None:
-        ledger, network = view.ledger, view.network
-        rounds: dict[tuple[int, tuple[int, int], int], _Amounts] = {}
-        for record in view.rounds():
-            if record.priced and record.status == "closed":
-                key = (record.number, ledger.told_tag(record.number), network.revision)
-                rounds[key] = self._rounds.get(key) or _Amounts.of(network, record, view.told(record.number))
-        if rounds.keys() != self._rounds.keys():
-            self._rounds, self._model = rounds, _fit(list(rounds.values()), network)
-        return self._model
 
 
 def _fit(rounds: Sequence[_Amounts], network: Network) -> AmountModel | None:
