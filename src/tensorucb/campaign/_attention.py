@@ -110,7 +110,7 @@ def _left_out(view: View) -> Iterator[Notice]:
     ours = [record for record in view.rounds() if record.status != "cancelled" and record.kind != "history"]
     events = view.session.events(view.number, kinds=("contradiction",))
     for record in ours[-_LATEST:]:
-        outside = int(np.count_nonzero(~record.in_window(view.told(record.number).times)))
+        outside = int(np.count_nonzero(~record.in_window(view.told(record.number).actions.times)))
         against = sum(int(event.payload["count"]) for event in events if event.round == record.number)
         if outside:
             text = f"{_responses(outside)} to round {record.number} came before the contact or after the window."
