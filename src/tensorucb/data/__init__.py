@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from tensorucb._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tensorucb.data._dataset import ActionLog, Dataset, Description, checksum, describe
+    from tensorucb.data._dataset import ActionLog, Dataset, Description, checksum, describe, prepare
     from tensorucb.data._plain import read_dataset, write_dataset
-    from tensorucb.data._prepare import prepare
     from tensorucb.data._shop import Shop, make_shop
     from tensorucb.data.sandbox import Sandbox, digg_like, flixster_like, generate_dataset, make_sandbox
     from tensorucb.reports import FileReport, LeftOut, Report
@@ -39,12 +38,10 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        **dict.fromkeys(["ActionLog", "Dataset", "Description", "checksum", "describe"], "._dataset"),
+        **dict.fromkeys(["ActionLog", "Dataset", "Description", "checksum", "describe", "prepare"], "._dataset"),
         **dict.fromkeys(["FileReport", "LeftOut", "Report"], "tensorucb.reports"),
         **dict.fromkeys(["Sandbox", "digg_like", "flixster_like", "generate_dataset", "make_sandbox"], ".sandbox"),
         **dict.fromkeys(["Shop", "make_shop"], "._shop"),
-        "prepare": "._prepare",
-        "read_dataset": "._plain",
-        "write_dataset": "._plain",
+        **dict.fromkeys(["read_dataset", "write_dataset"], "._plain"),
     },
 )

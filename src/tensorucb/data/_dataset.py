@@ -1,4 +1,4 @@
-"""`Dataset`: a network and the log of who acted on which item, and when; its checksum and its figures."""
+"""`Dataset`: a network and the log of who acted on which item; its checksum, its figures, the paper's preparation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I32, I64
-from tensorucb.checks import check_count, check_instance, check_rows, check_text
-from tensorucb.errors import ShapeError
+from tensorucb.checks import check_count, check_flag, check_instance, check_rows, check_text, shown
+from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import Duration, check_times, duration
 from tensorucb.reports import Report
+from tensorucb.rng import RngLike, as_generator
 
 # Exposures that `describe` can count in a second or so.
 _CHEAP = 50_000_000
@@ -245,3 +246,74 @@ def describe(dataset: Dataset) -> Description:
     network = (graph.n_nodes, graph.n_edges, p50, p90, p99, int(degree.max()))
     actions = (log.n_items, log.n_actions, int(np.unique(log.users).size), dataset.window_seconds)
     return Description(*network, *actions, exposures, trials, activations)
+
+
+def prepare(
+    dataset: Dataset,
+    *,
+    min_interactions: int = 50,
+    drop_isolated: bool = True,
+    window: Duration | None = "keep",
+    n_products: int | None = None,
+    rng: RngLike = None,
+) -> Dataset:
+    """Drop users with few interactions and isolated users, and sample products, as the paper does (Section "Datasets").
+
+    Users are judged on the whole log, before products are drawn. The steps are added to the report.
+
+    Parameters
+    ----------
+    min_interactions
+        Users with fewer actions in the whole log are dropped, with their edges. 0 keeps everyone.
+    drop_isolated
+        Drop users that no edge joins to another user that is left.
+    window
+        The activation window (``"7d"`` or a timedelta), ``None`` for none, ``"keep"`` for the data set's own.
+    n_products, rng
+        Keep that many products, drawn at random from those with an action; ``None`` keeps all.
+
+    Examples
+    --------
+    >>> from tensorucb.data import generate_dataset
+    >>> data = generate_dataset("sandbox", scale=0.2)
+    >>> prepare(data, min_interactions=0, n_products=4, rng=0).log.n_items
+    4
+    """
+    graph, log = check_dataset(dataset).graph, dataset.log
+    min_interactions = check_count("min_interactions", min_interactions, 0)
+    drop_isolated = check_flag("drop_isolated", drop_isolated)
+    chosen_window = dataset.window
+    if not (isinstance(window, str) and window == "keep"):
+        if window is not None:
+            duration("window", window)
+        chosen_window = window
+    active = log.interactions(graph.n_nodes) >= min_interactions
+    edges = active[graph.sources] & active[graph.targets]
+    if not edges.any():
+        raise InputError(
+            f"no edge of {shown(dataset.name)} joins two users with {min_interactions} interactions or more. "
+            "Lower min_interactions."
+        )
+    keep = active
+    if drop_isolated:
+        keep = np.zeros(graph.n_nodes, dtype=bool)
+        keep[graph.sources[edges]] = keep[graph.targets[edges]] = True
+    smaller = graph.subgraph(graph.ids[keep])
+    items = np.unique(log.items[keep[log.users]])
+    if n_products is not None:
+        n_products = check_count("n_products", n_products, 1, items.size)
+        items = np.sort(as_generator(rng).choice(items, n_products, replace=False))
+    actions = keep[log.users] & np.isin(log.items, items)
+    new_users = (np.cumsum(keep) - 1)[log.users[actions]].astype(np.int32)
+    new_items = np.searchsorted(items, log.items[actions]).astype(np.int32)
+    final_log = ActionLog(new_users, new_items, log.times[actions], log.item_ids[items])
+    few = int((~active).sum())
+    report = dataset.report.then(
+        f"{few:,} users dropped: fewer than {min_interactions} interactions",
+        f"{graph.n_nodes - few - smaller.n_nodes:,} users dropped: isolated",
+        f"{graph.n_edges - smaller.n_edges:,} edges dropped with them",
+        f"{log.n_items - final_log.n_items:,} items dropped: "
+        + ("no action left" if n_products is None else f"no action left, or not among the {n_products} drawn"),
+        f"{log.n_actions - final_log.n_actions:,} actions dropped with these users and items",
+    )
+    return Dataset(smaller, final_log, dataset.name, chosen_window, report)

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_array, check_choice, check_count, check_number, check_rows, check_share, shown
 from tensorucb.data._dataset import ActionLog, Dataset
-from tensorucb.data._generate import (
-    community_members,
-    correlated,
-    draw_edges,
-    draw_traits,
-    edge_topics,
-    observable_features,
-    skewed_degrees,
-    strategy_effects,
-)
 from tensorucb.diffusion import simulate_cascade
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
@@ -43,6 +34,11 @@ GENERATORS: dict[str, str] = {
     "flixster_like": "the size of the paper's Flixster: 29,384 users, 371,722 edges, 100 movies",
     "sandbox": "small, for a first look: 500 users, 5,000 edges, 50 products",
 }
+# Percentiles 50, 90, 99 and 100 of the out-degree, up to a factor.
+_DEGREES = (3.0, 25.0, 100.0, 250.0)
+_LEVELS = (0.0, 0.5, 0.9, 0.99, 1.0)
+_RANDOM_PASSES = 12
+_CLIP = 2.5
 # A user of a generated log answers exactly one step after the neighbour who convinced them.
 _WINDOW = "1s"
 
@@ -128,7 +124,7 @@ def make_sandbox(
     *,
     base_rate: float = 0.03,
     product_effect: float = 1.5,
-    degree_shape: tuple[float, float, float, float] = (3.0, 25.0, 100.0, 250.0),
+    degree_shape: tuple[float, float, float, float] = _DEGREES,
     n_strategies: int = 0,
     strategy_effect: float = 1.0,
     rng: RngLike = None,
@@ -188,22 +184,22 @@ def make_sandbox(
     strategy_effect = check_number("strategy_effect", strategy_effect, high=20.0)
     generator = as_generator(rng)
     # Every draw below comes from this one generator: another order would be another network for the same seed.
-    members = community_members(n_users, max(1, round(n_users**0.5 / 4)), generator)
-    degrees = skewed_degrees(n_users, n_edges, degree_shape, generator)
-    attraction = np.exp(correlated(np.log(degrees), 0.5, generator))
-    graph = Graph.from_edges(*draw_edges(degrees, members, attraction, _MIXING, generator))
-    influence = correlated(np.log(graph.out_degree), _HUB_INFLUENCE, generator)
+    members = _community_members(n_users, max(1, round(n_users**0.5 / 4)), generator)
+    degrees = _skewed_degrees(n_users, n_edges, degree_shape, generator)
+    attraction = np.exp(_correlated(np.log(degrees), 0.5, generator))
+    graph = Graph.from_edges(*_draw_edges(degrees, members, attraction, _MIXING, generator))
+    influence = _correlated(np.log(graph.out_degree), _HUB_INFLUENCE, generator)
     susceptibility = generator.standard_normal(n_users)
-    topic_traits = draw_traits(members, n_topics, generator)
-    truth = edge_topics(graph, influence, _SUSCEPTIBILITY * susceptibility, product_effect, topic_traits, base_rate)
+    topic_traits = _draw_traits(members, n_topics, generator)
+    truth = _edge_topics(graph, influence, _SUSCEPTIBILITY * susceptibility, product_effect, topic_traits, base_rate)
     mixtures = generator.dirichlet(np.full(n_topics, _CONCENTRATION), size=n_products)
     seen = (mixtures + 1e-3) * np.exp(0.2 * _FEATURE_NOISE * generator.standard_normal(mixtures.shape))
-    strategy_traits = draw_traits(members, n_strategies, generator)
-    by_source, by_topic = strategy_effects(strategy_effect, strategy_traits, mixtures, generator)
+    strategy_traits = _draw_traits(members, n_strategies, generator)
+    by_source, by_topic = _strategy_effects(strategy_effect, strategy_traits, mixtures, generator)
     traits = np.hstack([topic_traits, strategy_traits])
     return Sandbox(
         graph=graph,
-        users=observable_features(graph, influence, susceptibility, traits, _FEATURE_NOISE, generator),
+        users=_observable_features(graph, influence, susceptibility, traits, _FEATURE_NOISE, generator),
         products=seen / seen.sum(axis=1, keepdims=True),
         mixtures=mixtures,
         truth=TopicAwareIC(truth),
@@ -228,6 +224,33 @@ class Effects(TypedDict, total=False):
     strategy_effect: float
 
 
+class _Plan(NamedTuple):
+    """What a generated network is like at scale 1; the other parameters are those of `make_sandbox`."""
+
+    users: int
+    edges: int
+    products: int
+    base_rate: float
+    degree_shape: tuple[float, float, float, float]
+
+    def make(self, scale: float, rng: RngLike, effects: Effects) -> Sandbox:
+        """The network, with ``scale`` as a factor on its three sizes."""
+        scale = check_number("scale", scale, low=1e-6, high=1000.0, hint="Use 1.0 for the full size.")
+        users = max(10, round(self.users * scale))
+        edges = min(max(users, round(self.edges * scale)), users * (users - 1))
+        products = max(1, round(self.products * scale))
+        return make_sandbox(
+            users, edges, products, base_rate=self.base_rate, degree_shape=self.degree_shape, rng=rng, **effects
+        )
+
+
+_PLANS = {
+    "digg_like": _Plan(2_843, 75_895, 1_000, 0.02, (2.0, 95.0, 277.0, 457.0)),
+    "flixster_like": _Plan(29_384, 371_722, 100, 0.03, (9.0, 154.0, 2064.0, 4000.0)),
+    "sandbox": _Plan(500, 5_000, 50, 0.03, _DEGREES),
+}
+
+
 def digg_like(scale: float = 1.0, rng: RngLike = 0, **effects: Unpack[Effects]) -> Sandbox:
     """Generate a network of the size of the paper's Digg: 2,843 users, 75,895 edges, 1,000 stories.
 
@@ -243,8 +266,7 @@ def digg_like(scale: float = 1.0, rng: RngLike = 0, **effects: Unpack[Effects]) 
     >>> box.graph.n_nodes, box.graph.n_edges, len(box.names)
     (284, 7590, 100)
     """
-    sizes, shape = _scaled(scale, 2_843, 75_895, 1_000), (2.0, 95.0, 277.0, 457.0)
-    return make_sandbox(*sizes, base_rate=0.02, degree_shape=shape, rng=rng, **effects)
+    return _PLANS["digg_like"].make(scale, rng, effects)
 
 
 def flixster_like(scale: float = 1.0, rng: RngLike = 0, **effects: Unpack[Effects]) -> Sandbox:
@@ -260,14 +282,7 @@ def flixster_like(scale: float = 1.0, rng: RngLike = 0, **effects: Unpack[Effect
     >>> box.graph.n_nodes, box.graph.n_edges, len(box.names)
     (294, 3717, 1)
     """
-    sizes, shape = _scaled(scale, 29_384, 371_722, 100), (9.0, 154.0, 2064.0, 4000.0)
-    return make_sandbox(*sizes, base_rate=0.03, degree_shape=shape, rng=rng, **effects)
-
-
-def _scaled(scale: float, users: int, edges: int, products: int) -> tuple[int, int, int]:
-    scale = check_number("scale", scale, low=1e-6, high=1000.0, hint="Use 1.0 for the paper's size.")
-    n = max(10, round(users * scale))
-    return n, min(max(n, round(edges * scale)), n * (n - 1)), max(1, round(products * scale))
+    return _PLANS["flixster_like"].make(scale, rng, effects)
 
 
 def generate_dataset(name: str, *, scale: float = 1.0, rng: RngLike = 0) -> Dataset:
@@ -283,14 +298,155 @@ def generate_dataset(name: str, *, scale: float = 1.0, rng: RngLike = 0) -> Data
     >>> data.name, data.graph.n_nodes
     ('digg_like', 28)
     """
-    check_choice("name", name, GENERATORS)
-    scale = check_number("scale", scale, low=1e-6, high=1000.0)
+    check_choice("name", name, _PLANS)
     generator = as_generator(rng)
-    if name == "sandbox":
-        sizes = (max(10, round(500 * scale)), max(20, round(5000 * scale)), max(2, round(50 * scale)))
-        made = make_sandbox(*sizes, rng=generator)
-    else:
-        made = {"digg_like": digg_like, "flixster_like": flixster_like}[name](scale, generator)
+    made = _PLANS[name].make(scale, generator, {})
     log = ActionLog.from_arrays(*made.action_log(None, generator), range(len(made.names)))
-    report = Report(steps=(f"generated: {name}, scale {scale:g}",))
-    return Dataset(made.graph, log, name, _WINDOW, report)
+    return Dataset(made.graph, log, name, _WINDOW, Report(steps=(f"generated: {name}, scale {scale:g}",)))
+
+
+# -- the parts of a network: letters are n nodes, m edges, v a node; traits have a column per topic or strategy --
+
+
+def _skewed_degrees(n: int, m: int, shape: Sequence[float], rng: np.random.Generator) -> I64:
+    """Out-degrees in 1..n-1 with sum ``m`` and percentiles 50, 90, 99, 100 in the ratios of ``shape``."""
+    knots = np.log([1.0, *shape])
+    weights = np.exp(np.interp((np.arange(n) + 0.5) / n, _LEVELS, knots))
+
+    def scaled(factor: float) -> I64:
+        return np.clip(np.rint(factor * weights), 1, n - 1).astype(np.int64)
+
+    low, high = 0.0, float(n)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if scaled(middle).sum() <= m else (low, middle)
+    degrees = rng.permutation(scaled(low))
+    missing = m - int(degrees.sum())
+    while missing > 0:
+        # One edge each to the best connected nodes that have room, which moves no percentile much.
+        room = np.flatnonzero(degrees < n - 1)
+        order = room[np.argsort(-degrees[room], kind="stable")][:missing]
+        degrees[rng.permutation(order)] += 1
+        missing -= order.size
+    return degrees
+
+
+def _community_members(n: int, communities: int, rng: np.random.Generator) -> I64:
+    """A community for each node; sizes vary by a factor of a few, and none is empty."""
+    sizes = np.exp(0.5 * rng.standard_normal(communities))
+    members = rng.choice(communities, size=n, p=sizes / sizes.sum())
+    members[rng.permutation(n)[:communities]] = np.arange(communities)
+    return members.astype(np.int64)
+
+
+def _draw_edges(
+    degrees: I64, members: I64, attraction: F64, mixing: float, rng: np.random.Generator
+) -> tuple[I64, I64]:
+    """Distinct targets for each source's ``degrees`` edges, no self-loops.
+
+    A target is drawn in proportion to ``attraction``, inside the source's community except for a share ``mixing`` of
+    the edges. Hubs exhaust their community: what is still missing after a few passes is drawn evenly from all others.
+    """
+    n = degrees.size
+    # By community, so that a community is one stretch of the cumulative attraction, and a uniform number in that
+    # stretch picks one of its members in proportion to attraction.
+    order = np.argsort(members, kind="stable")
+    cumulative = np.concatenate([[0.0], np.cumsum(attraction[order])])
+    ends = np.searchsorted(members[order], np.arange(members.max() + 2))
+    keys, missing = np.empty(0, dtype=np.int64), degrees.copy()
+    for turn in range(_RANDOM_PASSES):
+        if not missing.any():
+            break
+        source = np.repeat(np.arange(n), missing)
+        anywhere = rng.random(source.size) < mixing + (1 - mixing) * turn / _RANDOM_PASSES
+        low = np.where(anywhere, 0.0, cumulative[ends[members[source]]])
+        high = np.where(anywhere, cumulative[-1], cumulative[ends[members[source] + 1]])
+        place = np.searchsorted(cumulative, low + rng.random(source.size) * (high - low), side="right") - 1
+        target = order[np.minimum(place, n - 1)]
+        # An edge as one number, so that repeats of earlier passes go as well.
+        keys = np.unique(np.concatenate([keys, (source * n + target)[source != target]]))
+        missing = degrees - np.bincount(keys // n, minlength=n)
+    rest = [_fill(keys, int(v), int(missing[v]), n, rng) for v in np.flatnonzero(missing)]
+    keys = np.sort(np.concatenate([keys, *rest]))
+    return keys // n, keys % n
+
+
+def _fill(keys: I64, v: int, count: int, n: int, rng: np.random.Generator) -> I64:
+    """``count`` further edges of ``v``, evenly from the nodes that it does not reach yet."""
+    start, stop = np.searchsorted(keys, [v * n, (v + 1) * n])
+    free = np.ones(n, dtype=bool)
+    free[keys[start:stop] % n] = False
+    free[v] = False
+    return v * n + rng.choice(np.flatnonzero(free), size=count, replace=False)
+
+
+def _standardised(values: F64) -> F64:
+    # Plainer than the one of tensorucb._columns, whose rounding would change every generated network.
+    deviation = values.std(axis=0)
+    return np.asarray((values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0))
+
+
+def _correlated(values: F64, correlation: float, rng: np.random.Generator) -> F64:
+    """Standard normal noise with the given correlation to ``values``."""
+    noise = rng.standard_normal(values.size)
+    return np.asarray(correlation * _standardised(values) + (1.0 - correlation**2) ** 0.5 * noise)
+
+
+def _draw_traits(members: I64, count: int, rng: np.random.Generator) -> F64:
+    """Standardised traits of each user, ``(n, count)``; half of their variance is shared by the community."""
+    shared = rng.standard_normal((int(members.max()) + 1, count))
+    traits = shared[members] + rng.standard_normal((members.size, count))
+    return np.clip(_standardised(traits), -_CLIP, _CLIP)
+
+
+def _strategy_effects(weight: float, traits: F64, mixtures: F64, rng: np.random.Generator) -> tuple[F64, F64]:
+    """What each strategy adds to logits: by source, its main effect included, and by topic."""
+    n = traits.shape[1]
+    if n == 0:
+        return traits, np.zeros((mixtures.shape[1], 0))
+    main, topics = np.asarray(rng.standard_normal(n)), rng.standard_normal((mixtures.shape[1], n))
+    # A mixture's shares sum to 1, so what is taken from all topics is taken from every product.
+    of_products = mixtures @ topics
+    deviation = of_products.std(axis=0)
+    topics = (topics - of_products.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    return weight / 3.0**0.5 * (_standardised(main) + traits), weight / 3.0**0.5 * topics
+
+
+def _probability(logit: NDArray[np.float32], base: float) -> NDArray[np.float32]:
+    return np.asarray(1.0 / (1.0 + np.exp(-(logit + np.float32(base)))))
+
+
+def _edge_topics(
+    graph: Graph, source_effect: F64, target_effect: F64, product_effect: float, traits: F64, base_rate: float
+) -> NDArray[np.float32]:
+    """``(n_edges, n_topics)`` true probabilities with the mean ``base_rate``."""
+    g = traits.astype(np.float32)
+    a, b = g[graph.sources], g[graph.targets]
+    # e·(a + b + a·b)/√3, in place: with ten topics these arrays are the largest of all.
+    logit = a * b
+    logit += a
+    logit += b
+    logit *= np.float32(product_effect / 3.0**0.5)
+    logit += (source_effect[graph.sources] + target_effect[graph.targets]).astype(np.float32)[:, None]
+    sample = logit[:: max(1, graph.n_edges // 20_000)]
+    base, high = -60.0, 60.0
+    for _ in range(40):  # bisection on some of the edges
+        middle = 0.5 * (base + high)
+        too_high = _probability(sample, middle).mean(dtype=np.float64) > base_rate
+        base, high = (base, middle) if too_high else (middle, high)
+    for _ in range(3):  # Newton's method from there to all edges' answer
+        p = _probability(logit, base)
+        mean = float(p.mean(dtype=np.float64))
+        base += (base_rate - mean) / (mean - float((p * p).mean(dtype=np.float64)))
+    return _probability(logit, base).astype(np.float32, copy=False)
+
+
+def _observable_features(
+    graph: Graph, influence: F64, susceptibility: F64, traits: F64, noise: float, rng: np.random.Generator
+) -> F64:
+    """What a policy may see of the users: a noisy view of what drives them, and their degrees."""
+    hidden = np.column_stack([influence, susceptibility, traits])
+    seen = _standardised(hidden + noise * rng.standard_normal(hidden.shape))
+    degrees = _standardised(np.log1p(np.column_stack([graph.out_degree, graph.in_degree])))
+    users = np.column_stack([seen[:, :2], degrees, seen[:, 2:]])
+    return np.asarray(users / np.linalg.norm(users, axis=1).max())
