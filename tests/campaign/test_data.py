@@ -17,7 +17,7 @@ import tensorucb as tu
 from tensorucb.campaign import CampaignData, read_campaign_data
 
 # private: what a store still knows of somebody who was forgotten shows nowhere else
-from tensorucb.campaign._history import used_log
+from tensorucb.campaign._history import UsedLog
 from tensorucb.data import make_shop
 from tensorucb.errors import FileFormatError, InputError, UnknownIdError
 from tensorucb.policies import HighDegree, LinUCB
@@ -368,7 +368,7 @@ def test_the_log_at_the_creation_is_not_imported_as_history(shop_folder, shop_da
         gone = log["user"][0]
         campaign.forget(gone)  # the marks of somebody who is forgotten go too
         with campaign._handle.read() as view:
-            used = used_log(view.session, view.number)
+            used = view.kept("used_log", UsedLog)
         own = shop_data.used_log.users == shop_data.graph.rows([gone])[0]
         assert own.any()
         assert used.users.size == np.count_nonzero(~own)

@@ -526,7 +526,7 @@ class Campaign:
         costs
             What each adds to the cost of contacting a user; by default 0.
         """
-        extend(self._handle, "strategy", ids, features, costs)
+        extend(self._handle, "strategy", ids, features, costs=costs)
 
     def add_users(
         self,

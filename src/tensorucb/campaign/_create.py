@@ -17,13 +17,12 @@ from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._constraints import Barred, constrain
 from tensorucb.campaign._data import CampaignData, catalogue_of, default_profile, read_campaign_data
-from tensorucb.campaign._grow import numbers_of_table, put_features
-from tensorucb.campaign._history import put_used_log
+from tensorucb.campaign._grow import numbers_of_table
 from tensorucb.campaign._model import build_policy, policy_spec
-from tensorucb.campaign._network import BY_USER, Network, make_network, network_to_blob
+from tensorucb.campaign._network import BY_USER, Network, make_network, network_to_blob, put_kept
 from tensorucb.campaign._people import Said, put_key, read_cap
 from tensorucb.campaign._question import Reader, check_defaults, read_plain
-from tensorucb.campaign._segments import UserColumns, put_user_columns
+from tensorucb.campaign._segments import UserColumns
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
 from tensorucb.campaign._tables import UserTable, consent_of, is_table, user_table
 from tensorucb.checks import (
@@ -353,11 +352,9 @@ def _write(
         session.put_blob(number, f"world-{network.revision:08d}", network_to_blob(network))
         for catalogue in catalogues:
             session.put_blob(number, PLURAL[catalogue.kind], catalogue.to_blob())
-        put_features(session, number, parts.product_features, parts.user_features)
-        put_user_columns(session, number, parts.user_columns)
+        for kept in ("product_features", "user_features", "user_columns", "used_log"):
+            put_kept(session, number, kept, getattr(parts, kept))
         put_key(session, number)
-        if parts.used_log is not None:
-            put_used_log(session, number, parts.used_log)
         counts = {"users": network.graph.n_nodes, "edges": network.graph.n_edges}
         session.append_event(number, "created", None, counts, now)
         if request_id is not None:

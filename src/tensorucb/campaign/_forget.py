@@ -16,10 +16,9 @@ import numpy as np
 
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._handle import ERASING, Handle, View
-from tensorucb.campaign._history import put_used_log, used_log
-from tensorucb.campaign._network import drop_user
+from tensorucb.campaign._history import UsedLog
+from tensorucb.campaign._network import drop_user, put_kept
 from tensorucb.campaign._people import drop_yes
-from tensorucb.campaign._segments import put_user_columns
 from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError
 from tensorucb.graph._ids import id_column
@@ -127,11 +126,8 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
     smaller = drop_user(view.network, row)
     responses = session.erase_user(number, row)
     view.put_network(smaller)
-    if view.user_columns is not None:
-        put_user_columns(session, number, view.user_columns.without(row))
-    used = used_log(session, number)
-    if used is not None:
-        put_used_log(session, number, used.without(row))
+    for name, value in (("user_columns", view.user_columns), ("used_log", view.kept("used_log", UsedLog))):
+        put_kept(session, number, name, None if value is None else value.without(row))
     touched = 0
     for record in view.ledger.rounds.values():
         touched += record.names(row)

@@ -5,7 +5,7 @@ A campaign whose features came as numbers keeps nothing of columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.arrays import F64
 from tensorucb.campaign._catalogue import PLURAL, by_text, check_fits
 from tensorucb.campaign._handle import Handle
-from tensorucb.campaign._network import Users, grown_network, seal, unseal
-from tensorucb.campaign._segments import no_columns, put_user_columns, texts_of
+from tensorucb.campaign._network import Users, grown_network, put_kept
+from tensorucb.campaign._segments import no_columns, texts_of
 from tensorucb.campaign._tables import (
     Rows,
     UserTable,
@@ -26,7 +26,6 @@ from tensorucb.campaign._tables import (
     features_of_strategies,
     in_order,
     is_table,
-    numbers_of,
     order_of,
     places_of,
     read_rows,
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tensorucb.campaign._campaign import Campaign
-    from tensorucb.store._session import Session
-
-_PRODUCTS, _USERS = "product_features", "user_features"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,32 +65,16 @@ class UserFeatures:
             return average
         return np.hstack([average[:, : self.own], self.table.transform(table)])
 
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything, as JSON and arrays."""
+        settings, arrays = (None, {}) if self.table is None else self.table.to_arrays()
+        return {"own": self.own, "table": settings}, arrays
 
-def put_features(session: Session, number: int, products: ProductFeatures | None, users: UserFeatures | None) -> None:
-    """Store both with a campaign."""
-    if products is not None:
-        session.put_blob(number, _PRODUCTS, seal(_PRODUCTS, *products.to_arrays()))
-    if users is not None:
-        settings, arrays = (None, {}) if users.table is None else users.table.to_arrays()
-        session.put_blob(number, _USERS, seal(_USERS, {"own": users.own, "table": settings}, arrays))
-
-
-def product_features(session: Session, number: int) -> ProductFeatures | None:
-    """What the campaign keeps of its products' columns."""
-    data = session.blob(number, _PRODUCTS)
-    if data is None:
-        return None
-    return ProductFeatures.from_arrays(*unseal(data, _PRODUCTS, "what the campaign knows of its products' columns"))
-
-
-def user_features(session: Session, number: int) -> UserFeatures | None:
-    """What the campaign keeps of its users' columns."""
-    data = session.blob(number, _USERS)
-    if data is None:
-        return None
-    settings, arrays = unseal(data, _USERS, "what the campaign knows of its users' columns")
-    table = None if settings["table"] is None else TableFeatures.from_arrays(settings["table"], arrays)
-    return UserFeatures(int(settings["own"]), table)
+    @classmethod
+    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> UserFeatures:
+        """What :meth:`to_arrays` gave."""
+        table = None if settings["table"] is None else TableFeatures.from_arrays(settings["table"], arrays)
+        return cls(int(settings["own"]), table)
 
 
 def numbers_of_table(what: str, frame: pl.DataFrame) -> F64:
@@ -111,44 +91,34 @@ def numbers_of_table(what: str, frame: pl.DataFrame) -> F64:
 def add_products(handle: Handle, ids: ArrayLike, features: Any, values: ArrayLike | None = None) -> None:
     """Add products by numbers, or by a table of raw columns; see `Campaign.add_products`."""
     if not is_table(features):
-        extend(handle, "product", ids, features, None, values)
+        extend(handle, "product", ids, features, values=values)
         return
     with handle.read() as view:
-        stored_features = product_features(view.session, view.number)
+        described_by = view.kept("product_features", ProductFeatures)
         catalogue = view.catalogue("product")
-    fresh = id_array(ids, "ids").tolist()
-    frame = in_order(
-        "product", features, id_array(ids, "ids"), None if stored_features is None else stored_features.table
-    )
+    came = id_array(ids, "ids")
+    frame = in_order("product", features, came, None if described_by is None else described_by.table)
     title = columns_named(handle.record.settings, "products").get("name", "name")
     texts = texts_of(frame[title].to_list()) if title in frame else []
-    names = {entry: text for entry, text in zip(fresh, texts, strict=False) if text is not None}
-    if stored_features is None:
+    names = {entry: text for entry, text in zip(came.tolist(), texts, strict=False) if text is not None}
+    if described_by is None:
         numbers = numbers_of_table("products", frame.drop(title, strict=False))
     else:
-        numbers = stored_features.describe(frame)
-        held = [row for row, entry in enumerate(fresh) if entry in catalogue.places]
-        if len(held) == len(fresh) and values is None:
+        numbers = described_by.describe(frame)
+        held = [(row, entry) for row, entry in enumerate(came.tolist()) if entry in catalogue.places]
+        if len(held) == came.size and values is None:
             return
-        for row in held:  # a product keeps the features that it has
-            numbers[row] = catalogue.vector(fresh[row])
-    extend(handle, "product", ids, numbers, None, values, names)
+        for row, entry in held:  # a product keeps the features that it has
+            numbers[row] = catalogue.vector(entry)
+    extend(handle, "product", ids, numbers, values=values, names=names)
 
 
-def extend(
-    handle: Handle,
-    kind: str,
-    ids: ArrayLike,
-    features: ArrayLike,
-    costs: ArrayLike | None,
-    values: ArrayLike | None = None,
-    names: Mapping[int | str, str] | None = None,
-) -> None:
-    """Add products or strategies to their catalogue."""
+def extend(handle: Handle, kind: str, ids: ArrayLike, features: ArrayLike, **columns: Any) -> None:
+    """Add products or strategies to their catalogue; ``columns`` are as `Catalogue.extended` takes them."""
     now = handle.clock()
     many = PLURAL[kind]
     with handle.change(now) as view:
-        grown = view.catalogue(kind).extended(ids, features, costs, values, names)
+        grown = view.catalogue(kind).extended(ids, features, **columns)
         if grown.features is not None:
             check_fits(view.ledger, kind, grown.features.shape[1])
         view.session.put_blob(view.number, many, grown.to_blob())
@@ -186,21 +156,24 @@ def add_users(
     with handle.change(now) as view:
         network = view.network
         fresh = id_array(ids, "ids")
-        stored_features = user_features(view.session, view.number)
+        described_by = view.kept("user_features", UserFeatures)
         table = UserTable()
         if is_table(features):
-            fitted = None if stored_features is None else stored_features.table
+            fitted = None if described_by is None else described_by.table
             table = user_table(features, fresh, columns_named(settings, "users"), fitted)
             features = table.described
             if settings.get("consent") and columns["consent"] is None and table.consent is not None:
                 columns = {**columns, "consent": consent_of("the table of users", table.consent)}
         if fresh.size:
             kept = view.user_columns
-            if kept is not None or table.names is not None:
-                kept = kept or no_columns(network.graph.n_nodes)
-                put_user_columns(view.session, view.number, kept.grown(fresh.size, table.names, table.described))
-            if stored_features is not None and (features is None or table.described is not None):
-                features = stored_features.describe(network.users, features, fresh.size)
+            if kept is None and table.names is not None:
+                kept = no_columns(network.graph.n_nodes)
+            if kept is not None:
+                put_kept(
+                    view.session, view.number, "user_columns", kept.grown(fresh.size, table.names, table.described)
+                )
+            if described_by is not None and (features is None or table.described is not None):
+                features = described_by.describe(network.users, features, fresh.size)
             elif table.described is not None:
                 features = numbers_of_table("users", table.described)
         grown = grown_network(network, fresh, features, edges, columns, view.ledger.next_number())
@@ -220,20 +193,18 @@ def entries_from(campaign: Campaign, kind: str, path: Path) -> dict[str, Any]:
     ``kind`` is ``product`` or ``strategy``.
     """
     many = PLURAL[kind]
-    held: Callable[[], Sequence[int | str]] = getattr(campaign, many)
     rows = _rows(campaign, path, many)
-    ids_by_text = by_text(held())
+    ids_by_text = by_text(getattr(campaign, many)())
     # The catalogue may have text for ids where this file alone would make numbers of them.
     text = kind == "product" and any(isinstance(entry, str) for entry in ids_by_text.values())
     ids = [ids_by_text.get(str(entry), str(entry) if text else entry) for entry in rows.ids]
     if kind == "product":
-        values = numbers_of(rows.file, rows.meant["value"]) if "value" in rows.meant else None
-        campaign.add_products(ids, rows.table, values)
+        campaign.add_products(ids, rows.table, rows.numbers("value"))
     else:
-        costs = numbers_of(rows.file, rows.meant["cost"]) if "cost" in rows.meant else None
         names = {ids_by_text.get(str(entry), entry): name for entry, name in rows.names.items()}
-        extend(campaign._handle, kind, ids, features_of_strategies(rows)[0], costs, names=names)
-    total = len(held())
+        features, _ = features_of_strategies(rows)
+        extend(campaign._handle, kind, ids, features, costs=rows.numbers("cost"), names=names)
+    total = len(getattr(campaign, many)())
     added = total - len(ids_by_text)
     return {"added": added, "known": len(ids) - added, many: total, "report": rows.lines}
 

@@ -26,9 +26,9 @@ from tensorucb.campaign._model import (
     snapshot_name,
     wanted,
 )
-from tensorucb.campaign._network import Network, network_from_blob, network_to_blob
+from tensorucb.campaign._network import Kept, Network, network_from_blob, network_to_blob, read_kept
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._segments import UserColumns, user_columns
+from tensorucb.campaign._segments import UserColumns
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_callable, check_text, shown
 from tensorucb.errors import FileFormatError, StoreError, UnknownIdError, call
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tensorucb.campaign")
 T = TypeVar("T")
+_Kept = TypeVar("_Kept", bound=Kept)
 
 ERASING = "purge-pending-"
 """Blobs of this name are marks: somebody was forgotten, but the store's files are not rewritten yet."""
@@ -131,10 +132,14 @@ class View:
             )
         return network_from_blob(data, self.session.users(self.number))
 
+    def kept(self, name: str, kind: type[_Kept]) -> _Kept | None:
+        """What the campaign keeps in the blob of this name; None if that is nothing."""
+        return read_kept(self.session, self.number, name, kind)
+
     @property
     def user_columns(self) -> UserColumns | None:
         """Names of users and the columns that split them; None if the campaign keeps none; read only if changed."""
-        return self.memory.cached("columns", self.ledger.revision, lambda: user_columns(self.session, self.number))
+        return self.memory.cached("columns", self.ledger.revision, lambda: self.kept("user_columns", UserColumns))
 
     def name(self, row: int) -> str | None:
         """What a user is called; None if that is not known."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
 from tensorucb.campaign._documents import to_json
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._network import seal, unseal, without_row
+from tensorucb.campaign._network import without_row
 from tensorucb.campaign._responses import Batch, Resolved, check_sound, read_responses, resolve, text_places
 from tensorucb.campaign._round import Round, round_id
 from tensorucb.checks import shown
@@ -26,10 +26,8 @@ from tensorucb.store._protocol import CampaignRecord, Responses
 
 if TYPE_CHECKING:
     from tensorucb.data import ActionLog
-    from tensorucb.store._session import Session
 
 _LOG = "a log of purchases"
-_USED = "used_log"
 _MOST_MARKS = 1 << 20  # of a longer log a sample is kept
 
 
@@ -200,7 +198,7 @@ def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window
         ids = [read_context(product, *catalogues).product]
     kept = np.flatnonzero(codes >= 0)
     other = resolved.size - kept.size
-    used = used_log(view.session, view.number)
+    used = view.kept("used_log", UsedLog)
     marked = 0
     if used is not None and kept.size:
         already_used = used.holds(resolved.targets[kept], codes[kept], resolved.times[kept], ids)
@@ -329,6 +327,15 @@ class UsedLog:
         """The same once a user is forgotten."""
         return UsedLog(without_row(self.users, row), self.marks[self.users != row])
 
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything, as JSON and arrays."""
+        return {}, vars(self)
+
+    @classmethod
+    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> UsedLog:
+        """What :meth:`to_arrays` gave."""
+        return cls(**arrays)
+
 
 def _marks(items: NDArray[Any], times: NDArray[Any], names: Sequence[Any]) -> NDArray[np.uint64]:
     texts = (hashlib.sha256(str(name).encode()).digest()[:8] for name in names)
@@ -340,14 +347,3 @@ def _marks(items: NDArray[Any], times: NDArray[Any], names: Sequence[Any]) -> ND
 def _mixed(hashes: NDArray[np.uint64], numbers: NDArray[Any]) -> NDArray[np.uint64]:
     mixed = (hashes ^ numbers.astype(np.int64).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
     return mixed ^ (mixed >> np.uint64(32))
-
-
-def put_used_log(session: Session, number: int, used: UsedLog) -> None:
-    """Store the marks of the log with a campaign."""
-    session.put_blob(number, _USED, seal(_USED, {}, vars(used)))
-
-
-def used_log(session: Session, number: int) -> UsedLog | None:
-    """The marks that the campaign keeps; None if it was created without a log."""
-    data = session.blob(number, _USED)
-    return None if data is None else UsedLog(**unseal(data, _USED, "what the campaign knows of its log")[1])

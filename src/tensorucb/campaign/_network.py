@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,9 @@ from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import WHOLE, IdIndex, describe_rows, id_array, id_column, kind_of
 from tensorucb.memory import check_memory
+
+if TYPE_CHECKING:
+    from tensorucb.store._session import Session
 
 Users = F64 | UserProfile
 
@@ -60,6 +63,34 @@ def unseal(data: bytes, kind: str, origin: str) -> tuple[dict[str, Any], dict[st
         except (OverflowError, zlib.error) as error:
             raise FileFormatError(f"{origin} is damaged: it cannot be unpacked ({error}).") from error
     return unpack_state(data, kind, origin)
+
+
+class Kept(Protocol):
+    """What a campaign keeps in a blob of its own: it becomes JSON and arrays, and the other way round."""
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything, as JSON and arrays."""
+        ...
+
+    @classmethod
+    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """What `to_arrays` gave."""
+        ...
+
+
+_Kind = TypeVar("_Kind", bound=Kept)
+
+
+def put_kept(session: Session, number: int, name: str, value: Kept | None) -> None:
+    """Keep something with a campaign under this name, in place of what was there; None changes nothing."""
+    if value is not None:
+        session.put_blob(number, name, seal(name, *value.to_arrays()))
+
+
+def read_kept(session: Session, number: int, name: str, kind: type[_Kind]) -> _Kind | None:
+    """What a campaign keeps under this name; None if that is nothing."""
+    data = session.blob(number, name)
+    return None if data is None else kind.from_arrays(*unseal(data, name, f"the campaign's {name.replace('_', ' ')}"))
 
 
 def no_user(name: str, said: str) -> UnknownIdError:

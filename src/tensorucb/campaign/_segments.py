@@ -6,23 +6,19 @@ from which a user who is forgotten is taken out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.campaign._network import seal, unseal
 from tensorucb.checks import is_missing, shown
 from tensorucb.errors import UnknownIdError
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tensorucb.store._session import Session
-
-_BLOB = "user_columns"
 _MOST_LABELS = 20  # of a column; the rarest values share one
 _MOST_NUMBERS = 8  # different numbers that are told apart; more of them are put into ranges
 _QUANTILES = (0.25, 0.5, 0.75)
@@ -159,6 +155,29 @@ class UserColumns:
         segments = tuple(each.without(row) for each in self.segments)
         return UserColumns([*self.names[:row], *self.names[row + 1 :]], segments)
 
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything, as JSON and arrays."""
+        about = [{"column": each.column, "labels": each.labels, "ends": each.ends} for each in self.segments]
+        codes = {f"codes_{place}": each.codes for place, each in enumerate(self.segments)}
+        # Not compressed: a search of the store's files must see the names that are there.
+        text = "".join(f"{name or ''}\n" for name in self.names)
+        return {"segments": about}, {"names": np.frombuffer(text.encode(), dtype=np.uint8), **codes}
+
+    @classmethod
+    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> UserColumns:
+        """What :meth:`to_arrays` gave."""
+        segments = tuple(
+            Segments(
+                each["column"],
+                tuple(each["labels"]),
+                arrays[f"codes_{place}"],
+                None if each["ends"] is None else tuple(each["ends"]),
+            )
+            for place, each in enumerate(settings["segments"])
+        )
+        names = arrays["names"].tobytes().decode().split("\n")[:-1]
+        return cls([name or None for name in names], segments)
+
 
 def no_columns(count: int) -> UserColumns:
     """What is known of so many users of whom nothing is known."""
@@ -172,34 +191,3 @@ def texts_of(names: Iterable[Any]) -> list[str | None]:
 
 def _names(count: int, names: pl.Series | None) -> list[str | None]:
     return [None] * count if names is None else texts_of(names.to_list())
-
-
-def put_user_columns(session: Session, number: int, columns: UserColumns | None) -> None:
-    """Keep it with a campaign; what was kept before is replaced."""
-    if columns is None:
-        return
-    about = [{"column": s.column, "labels": s.labels, "ends": s.ends} for s in columns.segments]
-    codes = {f"codes_{place}": each.codes for place, each in enumerate(columns.segments)}
-    # Not compressed: a search of the store's files must see the names that are there.
-    text = "".join(f"{name or ''}\n" for name in columns.names)
-    data = seal(_BLOB, {"segments": about}, {"names": np.frombuffer(text.encode(), dtype=np.uint8), **codes})
-    session.put_blob(number, _BLOB, data)
-
-
-def user_columns(session: Session, number: int) -> UserColumns | None:
-    """What a campaign keeps; None if that is nothing."""
-    data = session.blob(number, _BLOB)
-    if data is None:
-        return None
-    settings, arrays = unseal(data, _BLOB, "what the campaign keeps of its users' columns")
-    segments = tuple(
-        Segments(
-            each["column"],
-            tuple(each["labels"]),
-            arrays[f"codes_{place}"],
-            None if each["ends"] is None else tuple(each["ends"]),
-        )
-        for place, each in enumerate(settings["segments"])
-    )
-    names = arrays["names"].tobytes().decode().split("\n")[:-1]
-    return UserColumns([name or None for name in names], segments)

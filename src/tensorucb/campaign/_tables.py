@@ -76,11 +76,14 @@ class Rows:
             if meaning in self.meant
         }
 
+    def numbers(self, meaning: str) -> F64 | None:
+        """A column of costs or values; None if it is not there."""
+        return numbers_of(self.file, self.meant[meaning]) if meaning in self.meant else None
+
     def by_id(self, meaning: str) -> dict[int | str, float] | None:
-        """A column of costs or values by id; None if it is not there."""
-        if meaning not in self.meant:
-            return None
-        return dict(zip(self.ids, numbers_of(self.file, self.meant[meaning]).tolist(), strict=True))
+        """The same by id."""
+        numbers = self.numbers(meaning)
+        return None if numbers is None else dict(zip(self.ids, numbers.tolist(), strict=True))
 
 
 def campaign_tables(
