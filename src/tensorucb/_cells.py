@@ -84,14 +84,13 @@ def parse(
     return pl.DataFrame(columns), fault, value
 
 
-def _is_no_text(cell: Any) -> bool:
-    # A cell may be anything, such as a frame, that cannot be compared with a text.
-    return isinstance(cell, str) and not cell
-
-
 def _is_empty(cells: pl.Series) -> pl.Series:
     if cells.dtype == pl.Object:
-        return pl.Series([is_missing(cell) or _is_no_text(cell) for cell in cells.to_list()], dtype=pl.Boolean)
+        # A cell may be anything, such as a frame, that cannot be compared with a text.
+        values = cells.to_list()
+        return pl.Series(
+            [is_missing(cell) or (isinstance(cell, str) and not cell) for cell in values], dtype=pl.Boolean
+        )
     empty = cells.is_null()
     if cells.dtype.is_float():
         return empty | cells.is_nan().fill_null(True)
@@ -113,12 +112,16 @@ def _nothing(cells: pl.Series, dtype: Any) -> pl.Series:
     return pl.Series(cells.name, [None], dtype=dtype).new_from_index(0, len(cells))
 
 
+def _only(sound: pl.Series, values: pl.Series) -> pl.Series:
+    """The values that are sound, and null in place of the others."""
+    return values if sound.all() else values.zip_with(sound.fill_null(False), _nothing(values, values.dtype))
+
+
 def _id(cells: pl.Series, how: How) -> pl.Series:
     if cells.dtype.is_integer():
         return cells.cast(pl.Int64, strict=False)
     if cells.dtype.is_float():
-        whole = (cells == cells.floor()) & (cells.abs() <= _WHOLE_FLOATS)
-        return cells.zip_with(whole.fill_null(False), _nothing(cells, cells.dtype)).cast(pl.Int64)
+        return _only((cells == cells.floor()) & (cells.abs() <= _WHOLE_FLOATS), cells).cast(pl.Int64)
     if cells.dtype != pl.String:
         return _nothing(cells, pl.Int64)
     if how.text:
@@ -136,8 +139,7 @@ def _text(cells: pl.Series, how: How) -> pl.Series:
         return _id(cells, how).cast(pl.String)
     text = pl.col(cells.name).str
     query = text.len_chars().is_between(1, LONGEST_TEXT) & ~text.contains("\0", literal=True)
-    sound = pl.DataFrame([cells]).select(query).to_series()
-    return cells if sound.all() else cells.zip_with(sound.fill_null(False), _nothing(cells, pl.String))
+    return _only(pl.DataFrame([cells]).select(query).to_series(), cells)
 
 
 def _label(cells: pl.Series, how: How) -> pl.Series:
@@ -146,7 +148,7 @@ def _label(cells: pl.Series, how: How) -> pl.Series:
 
 def _number(cells: pl.Series, how: How) -> pl.Series:
     numbers = _numbers_as_written(cells, how) if cells.dtype == pl.String else cells.cast(pl.Float64, strict=False)
-    return numbers.zip_with(numbers.is_finite().fill_null(False), _nothing(cells, pl.Float64))
+    return _only(numbers.is_finite(), numbers)
 
 
 def _numbers_as_written(cells: pl.Series, how: How) -> pl.Series:
@@ -177,8 +179,7 @@ def _flag(cells: pl.Series, how: How) -> pl.Series:
     if cells.dtype == pl.String:
         cells = cells.replace({"true": "1", "false": "0", "True": "1", "False": "0"})
     numbers = cells.cast(pl.Float64, strict=False)
-    sound = (numbers == 0.0) | (numbers == 1.0)
-    return numbers if sound.all() else numbers.zip_with(sound.fill_null(False), _nothing(cells, pl.Float64))
+    return _only((numbers == 0.0) | (numbers == 1.0), numbers)
 
 
 def _time(cells: pl.Series, how: How) -> pl.Series:
@@ -194,8 +195,12 @@ def _time(cells: pl.Series, how: How) -> pl.Series:
         seconds = _seconds_of_texts(cells, how)
     else:
         return _nothing(cells, pl.Float64)
-    sound = pl.Series(is_moment(seconds.cast(pl.Float64).to_numpy()))
-    return seconds if sound.all() else seconds.zip_with(sound, _nothing(cells, seconds.dtype))
+    return _moments(seconds)
+
+
+def _moments(seconds: pl.Series) -> pl.Series:
+    """Unix seconds in the years that have dates; null in place of others."""
+    return _only(pl.Series(is_moment(seconds.cast(pl.Float64).to_numpy())), seconds)
 
 
 def _is_day(cells: pl.Series) -> pl.Series:
@@ -213,18 +218,14 @@ def _until(seconds: pl.Series, cells: pl.Series, how: How) -> pl.Series:
     until = seconds.cast(pl.Float64).alias("until")
     if cells.dtype.is_numeric():
         return until
-    at = (_is_day(cells) & ~_numbers(cells, how)).arg_true()
+    days = _is_day(cells)
+    if how.text:  # where 20260501 is a number of seconds
+        days &= cells.cast(pl.Float64, strict=False).is_null()
+    at = days.arg_true()
     if not len(at):
         return until
     clock = (until.gather(at) * 1e6).cast(pl.Int64).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(how.zone)
     return until.scatter(at, clock.dt.offset_by("1d").dt.epoch("us") / 1e6)
-
-
-def _numbers(cells: pl.Series, how: How) -> pl.Series:
-    """Which texts of a text file are numbers."""
-    if cells.dtype != pl.String or not how.text:
-        return pl.repeat(False, len(cells), dtype=pl.Boolean, eager=True)
-    return cells.cast(pl.Float64, strict=False).is_not_null()
 
 
 def _is_written_day(value: Any) -> bool:
@@ -235,9 +236,7 @@ def _in_zone(seconds: pl.Series, zone: str) -> pl.Series:
     """Unix seconds of moments by a clock in a time zone, which came as if they were in UTC."""
     if zone == "UTC" or not len(seconds):
         return seconds
-    sound = pl.Series(is_moment(seconds.fill_null(math.nan).to_numpy()))
-    ticks = (seconds.zip_with(sound, _nothing(seconds, seconds.dtype)) * 1e6).cast(pl.Int64)
-    clock = ticks.cast(pl.Datetime("us"))
+    clock = (_moments(seconds) * 1e6).cast(pl.Int64).cast(pl.Datetime("us"))
     # In the hour that is left out in spring a clock shows the next one.
     moments = [
         shifted.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
@@ -278,9 +277,7 @@ def _from_objects(cells: pl.Series, kind: str, how: How) -> pl.Series:
     if kind == "time":
         moments = pl.Series([unix_seconds(value) for value in values], dtype=pl.Float64)
         zoned = [_names_zone(value) for value in values]
-        moments = moments.zip_with(pl.Series(zoned, dtype=pl.Boolean), _in_zone(moments, how.zone))
-        sound = pl.Series(is_moment(moments.fill_null(math.nan).to_numpy()))
-        return moments.zip_with(sound, _nothing(cells, pl.Float64))
+        return _moments(moments.zip_with(pl.Series(zoned, dtype=pl.Boolean), _in_zone(moments, how.zone)))
     ids = [_id_or_none(str(value) if kind == "label" and isinstance(value, date) else value) for value in values]
     kinds = {type(entry): row for row, entry in reversed(list(enumerate(ids, 1))) if entry is not None}
     if len(kinds) > 1 and kind == "id":

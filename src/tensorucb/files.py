@@ -16,6 +16,7 @@ import shutil
 import sys
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,11 +27,13 @@ from numpy.typing import NDArray
 
 from tensorucb.checks import check_path, check_text, shown_path
 from tensorucb.errors import FileFormatError, InputError
+from tensorucb.memory import check_memory
 
 # How a text begins that a spreadsheet would take for a formula. In CSV it gets an apostrophe in front, and so does one
 # that has it already: taking off one apostrophe gives the text back. Numbers stay as they are.
 FORMULA = r"^('*[=+\-@\t\r])"
 _HEADER = "__header__"
+_COMPRESSED = b"Z"  # what is not compressed is an archive, and begins with P
 _VERSION = 1
 _YOUNG = 1.0  # seconds; between making a file and locking it
 
@@ -153,8 +156,13 @@ def _digest(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def pack_state(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """The bytes of a state file: ``kind`` names what it is, ``settings`` must be JSON, ``arrays`` plain arrays."""
+def pack_state(
+    kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False
+) -> bytes:
+    """The bytes of a state file: ``kind`` names what it is, ``settings`` must be JSON, ``arrays`` plain arrays.
+
+    ``compressed`` is for states of which a store holds many; the size that they unpack to stands in front.
+    """
     arrays = {name: np.asarray(array) for name, array in arrays.items()}
     for name, array in arrays.items():
         if array.dtype.hasobject:
@@ -165,7 +173,8 @@ def pack_state(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDAr
     buffer = io.BytesIO()
     members: dict[str, Any] = {_HEADER: np.frombuffer(envelope.encode(), dtype=np.uint8), **arrays}
     np.savez(buffer, **members)
-    return buffer.getvalue()
+    data = buffer.getvalue()
+    return _COMPRESSED + len(data).to_bytes(8, "little") + zlib.compress(data) if compressed else data
 
 
 def _unpacked(data: bytes) -> dict[str, NDArray[Any]]:
@@ -193,6 +202,13 @@ def _as_array(content: bytes) -> NDArray[Any]:
 
 def unpack_state(data: bytes, kind: str, origin: str = "state") -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Settings and arrays of :func:`pack_state`'s bytes; one clear error if they are damaged or of another kind."""
+    if data.startswith(_COMPRESSED):
+        size = int.from_bytes(data[1:9], "little")
+        check_memory(f"reading {origin}", 3.0 * size)
+        try:
+            data = zlib.decompressobj().decompress(data[9:], max(size, 1))  # 0 would be without a limit
+        except (OverflowError, zlib.error) as error:
+            raise FileFormatError(f"{origin} is damaged: it cannot be unpacked ({error}).") from error
     try:
         arrays = _unpacked(data)
         envelope = json.loads(arrays.pop(_HEADER).tobytes().decode())

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 # private: doors refuse features that no model can learn, and seal what they write; only a store holds anything else
-from tensorucb.campaign import _catalogue, _network
+from tensorucb.campaign import _catalogue
+from tensorucb.files import pack_state, unpack_state
 
 SNAPSHOTS = "snapshot-"
 
-seal = _network.seal
-unseal = _network.unseal
+seal = pack_state
+unseal = unpack_state
 
 
 def learned_rounds(name: str) -> int:

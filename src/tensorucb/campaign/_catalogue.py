@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._network import Network
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError, argument, call
+from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph._ids import id_array
 from tensorucb.policies import Product
 from tensorucb.policies._base import as_modes
@@ -151,14 +152,14 @@ class Catalogue:
         values = {} if self.values is None else {"values": self.values}
         names = [self.names.get(entry) for entry in self.ids] if self.names else []
         settings = {"ids": list(self.ids), "names": names}
-        return seal(PLURAL[self.kind], settings, {"features": features, "costs": self.costs, **values})
+        return pack_state(PLURAL[self.kind], settings, {"features": features, "costs": self.costs, **values})
 
     @classmethod
     def from_blob(cls, kind: str, data: bytes | None) -> Catalogue:
         """The catalogue of :meth:`to_blob`'s bytes; an empty one if there are none."""
         if data is None:
             return cls(kind)
-        settings, arrays = unseal(data, PLURAL[kind], f"the campaign's catalogue of {PLURAL[kind]}")
+        settings, arrays = unpack_state(data, PLURAL[kind], f"the campaign's catalogue of {PLURAL[kind]}")
         ids = tuple(settings["ids"])
         names = {entry: name for entry, name in zip(ids, settings["names"], strict=False) if name is not None}
         features = arrays["features"] if ids else None

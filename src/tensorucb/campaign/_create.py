@@ -310,10 +310,7 @@ def _checked(
     edges = network.graph.n_edges
     needed = storing(nodes, edges, feature_columns(network.users))
     check_memory(f"a campaign on {nodes:,} users and {edges:,} edges", needed)
-    catalogues = (
-        _catalogue("product", parts.products, {}, parts.product_values, parts.names),
-        _catalogue("strategy", parts.strategies, parts.strategy_costs, None, parts.names),
-    )
+    catalogues = _catalogue("product", parts), _catalogue("strategy", parts)
     # What the policy objects to must be said now, not at the first ask.
     rng = np.random.default_rng([settings["seed"], 0])
     bound = build_policy(settings["policy"], policy)
@@ -369,41 +366,26 @@ def _created_by(store: Store, name: str, request_id: str | None) -> bool:
     return request_id is not None and maker == request_id.encode()
 
 
-def _catalogue(
-    kind: str,
-    entries: Mapping[int | str, Any],
-    costs: Mapping[int | str, float],
-    values: Mapping[int | str, float] | None,
-    names: Mapping[str, Mapping[int | str, str]],
-) -> Catalogue:
-    """The catalogue at the start: features by id, costs and values by id where there are any, and names by table."""
+def _catalogue(kind: str, parts: CampaignData) -> Catalogue:
+    """The catalogue at the start, from features by id, and costs or values by id where there are any."""
     many = PLURAL[kind]
-    features = check_mapping(many, entries, f"a mapping of {kind} ids to features")
-    prices = _by_entry(kind, "costs", costs, features)
-    worth = None if values is None else _by_entry(kind, "values", values, features)
+    features = check_mapping(many, getattr(parts, many), f"a mapping of {kind} ids to features")
+    columns: dict[str, list[float]] = {}
+    for what in ("costs", "values"):
+        name = f"{kind}_{what}"
+        if getattr(parts, name, None) is None:
+            continue
+        numbers = check_mapping(name, getattr(parts, name), f"a mapping of {kind} ids to {what}")
+        strange = [entry for entry in numbers if entry not in features]
+        if strange:
+            raise UnknownIdError(f"names {shown(strange[0])}, which is not among the {many}.", argument=name)
+        missing = [entry for entry in features if entry not in numbers]
+        if missing and what == "values":
+            raise InputError(f"has no value for {shown(missing[0])}; give each of the {many} one.", argument=name)
+        columns[what] = [numbers.get(entry, 0.0) for entry in features]
     if not features:
         return Catalogue(kind)
-    missing = [] if worth is None else [entry for entry in features if entry not in worth]
-    if missing:
-        message = f"has no value for {shown(missing[0])}; give each of the {many} one."
-        raise InputError(message, argument=f"{kind}_values")
-    return Catalogue(kind).extended(
-        list(features),
-        list(features.values()),
-        [prices.get(entry, 0.0) for entry in features],
-        None if worth is None else [worth[entry] for entry in features],
-        names.get(many),
-    )
-
-
-def _by_entry(kind: str, what: str, numbers: Any, entries: Mapping[Any, Any]) -> Mapping[int | str, float]:
-    """Costs or values by id of a catalogue's entries."""
-    checked = check_mapping(f"{kind}_{what}", numbers, f"a mapping of {kind} ids to {what}")
-    strange = [entry for entry in checked if entry not in entries]
-    if strange:
-        message = f"names {shown(strange[0])}, which is not among the {PLURAL[kind]}."
-        raise UnknownIdError(message, argument=f"{kind}_{what}")
-    return checked
+    return Catalogue(kind).extended(list(features), list(features.values()), **columns, names=parts.names.get(many))
 
 
 def load_campaign(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _KINDS = ("postgresql", "sqlite", "duckdb")
-_OTHER_NAMES = {"edges": "followers", "actions": "purchases"}
 _Run = Callable[[str], "pl.DataFrame"]
 
 
@@ -29,6 +28,8 @@ def is_database(data: Any) -> bool:
 
 def read_database(address: str, wanted: Sequence[str], queries: Any) -> dict[str, pl.DataFrame]:
     """The tables that are ``wanted``: by a query, or the database's table of that name, or of the other usual one."""
+    from tensorucb.data._plain import NAMES
+
     asked = {} if queries is None else check_mapping("queries", queries, "a mapping of tables to queries")
     strange = [name for name in asked if name not in wanted]
     if strange:
@@ -37,7 +38,7 @@ def read_database(address: str, wanted: Sequence[str], queries: Any) -> dict[str
         check_text(f"queries[{name!r}]", query, longest=100_000)
     with _opened(address) as (run, present):
         for name in wanted:
-            table = next((other for other in (name, _OTHER_NAMES.get(name)) if other in present), None)
+            table = next((other for other in NAMES.get(name, (name,)) if other in present), None)
             if name not in asked and table is not None:
                 asked[name] = f"select * from {table}"
         return {name: _without_decimals(run(query)) for name, query in asked.items()}

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._constraints import NO_CANDIDATE, REASONS, Constraints
-from tensorucb.campaign._network import Network, seal, unseal, without_row
+from tensorucb.campaign._network import Network, without_row
 from tensorucb.campaign._reach import Beliefs, Covered, added_by_all, of_sources
 from tensorucb.campaign._round import Explanation, Follower, Offer, Round, RoundExplanation
 from tensorucb.campaign._segments import UserColumns
 from tensorucb.checks import check_id
 from tensorucb.errors import StateError
+from tensorucb.files import pack_state, unpack_state
 from tensorucb.money import money
 from tensorucb.oracle._constraints import spendable
 from tensorucb.policies.prediction import ROUNDS
@@ -85,12 +86,14 @@ class Evidence:
         arrays |= {name: np.diff(arrays[name], prepend=0) for name in _ASCENDING if name in arrays}
         if "ranked_scores" in arrays:
             arrays["ranked_scores"] = arrays["ranked_scores"] - arrays["ranked_gains"]
-        return seal("explanation", self.settings, {name: _smallest(a) for name, a in arrays.items()}, compressed=True)
+        return pack_state(
+            "explanation", self.settings, {name: _smallest(a) for name, a in arrays.items()}, compressed=True
+        )
 
     @classmethod
     def from_blob(cls, data: bytes) -> Evidence:
         """The evidence of :meth:`to_blob`'s bytes."""
-        settings, packed = unseal(data, "explanation", "the round's explanation")
+        settings, packed = unpack_state(data, "explanation", "the round's explanation")
         arrays = {name: a.astype(np.int64) if a.dtype.kind == "i" else a for name, a in packed.items()}
         arrays |= {name: np.cumsum(arrays[name]) for name in _ASCENDING if name in arrays}
         if "ranked_scores" in arrays:

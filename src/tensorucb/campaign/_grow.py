@@ -17,7 +17,7 @@ from tensorucb.arrays import F64
 from tensorucb.campaign._catalogue import PLURAL, by_text, check_fits
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._network import Users, grown_network, put_kept
-from tensorucb.campaign._segments import no_columns, texts_of
+from tensorucb.campaign._segments import no_columns
 from tensorucb.campaign._tables import (
     Rows,
     UserTable,
@@ -26,6 +26,7 @@ from tensorucb.campaign._tables import (
     features_of_strategies,
     in_order,
     is_table,
+    names_by_id,
     order_of,
     places_of,
     read_rows,
@@ -99,8 +100,7 @@ def add_products(handle: Handle, ids: ArrayLike, features: Any, values: ArrayLik
     came = id_array(ids, "ids")
     frame = in_order("product", features, came, None if described_by is None else described_by.table)
     title = columns_named(handle.record.settings, "products").get("name", "name")
-    texts = texts_of(frame[title].to_list()) if title in frame else []
-    names = {entry: text for entry, text in zip(came.tolist(), texts, strict=False) if text is not None}
+    names = names_by_id(came.tolist(), frame.get_column(title, default=None))
     if described_by is None:
         numbers = numbers_of_table("products", frame.drop(title, strict=False))
     else:

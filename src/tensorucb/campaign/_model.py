@@ -23,11 +23,12 @@ import numpy as np
 from tensorucb import policies
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Pair
-from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import of_sources
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told, learned
 from tensorucb.errors import FileFormatError, InputError, StateError
+from tensorucb.files import pack_state, unpack_state
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies._base import check_policy_object
 
@@ -218,7 +219,7 @@ class Model:
                 self._one_by_one(view, [])
         _, state = self._sound
         knows = {"world": view.network.revision, "rounds": self.pairs, "state": dict(state.settings)}
-        return seal("snapshot", knows, state.arrays, compressed=True)
+        return pack_state("snapshot", knows, state.arrays, compressed=True)
 
     def _resume(self, view: View, pairs: Sequence[Pair]) -> None:
         """Go on from the newest snapshot whose rounds are the first of ``pairs``, if there is one."""
@@ -226,7 +227,9 @@ class Model:
             if name in self.damaged or count_of(name) > len(pairs):
                 continue
             try:
-                settings, arrays = unseal(view.session.blob(view.number, name) or b"", "snapshot", f"snapshot {name}")
+                settings, arrays = unpack_state(
+                    view.session.blob(view.number, name) or b"", "snapshot", f"snapshot {name}"
+                )
                 rounds = [(int(number), int(event)) for number, event in settings["rounds"]]
                 if settings["world"] != view.network.revision or rounds != list(pairs[: len(rounds)]):
                     continue

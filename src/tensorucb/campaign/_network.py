@@ -8,7 +8,6 @@ name nobody. In stores, blobs and events call the network "world", the name that
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,38 +30,12 @@ if TYPE_CHECKING:
 
 Users = F64 | UserProfile
 
-_COMPRESSED = b"Z"  # what is not compressed is an archive, and begins with P
 # A plain matrix is stored under this name alone, as it was before there were profiles; a part of one as "users_taste".
 _NAME, _PART = "users", "users_"
 _DEFAULT = "default_"
 
 BY_USER = ("costs", "groups", "values", "consent")
 """What a campaign may know of each user beside features: fields of `Network`, checked by `user_columns`."""
-
-
-def seal(
-    kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False
-) -> bytes:
-    """Settings and arrays as a blob, with a checksum of both.
-
-    ``compressed`` is for blobs of which there are many; the size that they unpack to stands in front.
-    """
-    data = pack_state(kind, settings, arrays)
-    if compressed:
-        data = _COMPRESSED + len(data).to_bytes(8, "little") + zlib.compress(data)
-    return data
-
-
-def unseal(data: bytes, kind: str, origin: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Settings and arrays of :func:`seal`'s bytes; one clear error if they are damaged."""
-    if data.startswith(_COMPRESSED):
-        size = int.from_bytes(data[1:9], "little")
-        check_memory(f"reading {origin}", 3.0 * size)
-        try:
-            data = zlib.decompressobj().decompress(data[9:], max(size, 1))  # 0 would be without a limit
-        except (OverflowError, zlib.error) as error:
-            raise FileFormatError(f"{origin} is damaged: it cannot be unpacked ({error}).") from error
-    return unpack_state(data, kind, origin)
 
 
 class Kept(Protocol):
@@ -84,13 +57,17 @@ _Kind = TypeVar("_Kind", bound=Kept)
 def put_kept(session: Session, number: int, name: str, value: Kept | None) -> None:
     """Keep something with a campaign under this name, in place of what was there; None changes nothing."""
     if value is not None:
-        session.put_blob(number, name, seal(name, *value.to_arrays()))
+        session.put_blob(number, name, pack_state(name, *value.to_arrays()))
 
 
 def read_kept(session: Session, number: int, name: str, kind: type[_Kind]) -> _Kind | None:
     """What a campaign keeps under this name; None if that is nothing."""
     data = session.blob(number, name)
-    return None if data is None else kind.from_arrays(*unseal(data, name, f"the campaign's {name.replace('_', ' ')}"))
+    return (
+        None
+        if data is None
+        else kind.from_arrays(*unpack_state(data, name, f"the campaign's {name.replace('_', ' ')}"))
+    )
 
 
 def no_user(name: str, said: str) -> UnknownIdError:
@@ -241,14 +218,14 @@ def network_to_blob(network: Network) -> bytes:
         **{_DEFAULT + name: rows for name, rows in network.defaults.items()},
     }
     held = {name: array for name, array in arrays.items() if array is not None}
-    return seal("world", {"revision": network.revision, "users": graph.n_nodes}, held)
+    return pack_state("world", {"revision": network.revision, "users": graph.n_nodes}, held)
 
 
 def network_from_blob(data: bytes, ids: Sequence[int | str]) -> Network:
     """The network of :func:`network_to_blob`'s bytes and the list of users."""
     n = len(ids)
     check_memory("loading the campaign's network", 4.0 * len(data) + 250.0 * n)
-    settings, arrays = unseal(data, "world", "the campaign's network")
+    settings, arrays = unpack_state(data, "world", "the campaign's network")
     if settings["users"] != n:
         raise FileFormatError("the campaign's network and its list of users do not fit each other. Use a backup.")
     # An explicit dtype: a list of ids could be empty, and strings must never become numbers.

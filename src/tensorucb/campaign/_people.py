@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Fatigue, Round
 from tensorucb.campaign._tables import ids_of, places_of
 from tensorucb.campaign._told import of_rounds, responded
 from tensorucb.checks import check_flag, refusal
 from tensorucb.errors import FileFormatError
+from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import duration, duration_text
@@ -157,12 +158,12 @@ class _Answers:
         data = self._session.blob(self._number, _KEY)
         if data is None:
             raise FileFormatError("the campaign has lost the key of its opt-outs. Use a backup.")
-        return bytes.fromhex(unseal(data, _KEY, "the key of the opt-outs")[0]["key"])
+        return bytes.fromhex(unpack_state(data, _KEY, "the key of the opt-outs")[0]["key"])
 
 
 def put_key(session: Session, number: int) -> None:
     """Give a new campaign the key of its list of opt-outs."""
-    session.put_blob(number, _KEY, seal(_KEY, {"key": secrets.token_hex(32)}, {}))
+    session.put_blob(number, _KEY, pack_state(_KEY, {"key": secrets.token_hex(32)}, {}))
 
 
 def drop_yes(view: View, user: int | str) -> None:

@@ -54,8 +54,7 @@ class Rows:
     @property
     def names(self) -> dict[int | str, str]:
         """Names by id, of those that have one."""
-        texts = texts_of(self.meant["name"].to_list()) if "name" in self.meant else []
-        return {entry: text for entry, text in zip(self.ids, texts, strict=False) if text is not None}
+        return names_by_id(self.ids, self.meant.get("name"))
 
     @property
     def lines(self) -> list[str]:
@@ -86,6 +85,12 @@ class Rows:
         return None if numbers is None else dict(zip(self.ids, numbers.tolist(), strict=True))
 
 
+def names_by_id(ids: Iterable[int | str], names: pl.Series | None) -> dict[int | str, str]:
+    """What entries are called, as people read it; those without a name are left out."""
+    texts = [] if names is None else texts_of(names.to_list())
+    return {entry: text for entry, text in zip(ids, texts, strict=False) if text is not None}
+
+
 def campaign_tables(
     data: Any, named: Mapping[str, Any], queries: Mapping[str, str] | None
 ) -> tuple[dict[str, Any], Path | None]:
@@ -95,6 +100,7 @@ def campaign_tables(
     which a data set in a directory says what it is.
     """
     from tensorucb.campaign._databases import is_database, read_database
+    from tensorucb.data._plain import table_files
 
     wanted = [name for name in NAMES if named[name] is None]
     held: dict[str, Any] = {}
@@ -107,7 +113,10 @@ def campaign_tables(
     elif is_database(data):
         held = read_database(data, wanted, queries)
     elif data is not None:
-        held, about = _files_of_tables(data, wanted)
+        folder = check_path("data", data)
+        if not folder.is_dir():
+            raise InputError(f"must be a directory with an edge list; {shown_path(folder)} is none.", argument="data")
+        held, about = table_files(folder, wanted)
     tables = {name: held.get(name) if table is None else table for name, table in named.items()}
     if tables["edges"] is None:
         looked = "" if isinstance(data, Mapping) or is_database(data) or data is None else f" in {shown_path(data)}"
@@ -118,17 +127,6 @@ def campaign_tables(
             ".",
         )
     return tables, about
-
-
-def _files_of_tables(directory: Any, wanted: Sequence[str]) -> tuple[dict[str, Any], Path | None]:
-    from tensorucb.data._plain import ACTIONS, EDGES, META, files_of, plain_file
-
-    folder = check_path("data", directory)
-    if not folder.is_dir():
-        raise InputError(f"must be a directory with an edge list; {shown_path(folder)} is none.", argument="data")
-    present = files_of(folder)
-    stems = {"edges": EDGES, "actions": ACTIONS}
-    return {name: plain_file(present, *stems.get(name, (name,))) for name in wanted}, present.get(META)
 
 
 def _check_tables(argument_name: str, tables: Iterable[str]) -> None:

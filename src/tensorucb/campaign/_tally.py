@@ -14,11 +14,12 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._documents import from_json, to_json
 from tensorucb.campaign._handle import TALLY, Handle, View
 from tensorucb.campaign._lift import FEW, Lift
-from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Id, Kind, Reach, Revenue, Round
 from tensorucb.campaign._segments import Segments
 from tensorucb.campaign._told import Told, acted_in_window, responded, revenue_of
 from tensorucb.errors import FileFormatError
+from tensorucb.files import pack_state, unpack_state
 from tensorucb.store._protocol import Status
 
 _FEW_USERS = 5  # of a segment
@@ -191,7 +192,7 @@ class Tally:
             "groups": [[*group, sums.tolist()] for group, sums in self._groups.items()],
         }
         rows = {"contacted": np.flatnonzero(self.contacted), "reached": np.flatnonzero(self.reached), "used": used}
-        return seal(TALLY, settings, {**rows, "sums": self._users[used]}, compressed=True)
+        return pack_state(TALLY, settings, {**rows, "sums": self._users[used]}, compressed=True)
 
     @classmethod
     def stored(cls, view: View) -> Tally | None:
@@ -199,7 +200,9 @@ class Tally:
         if TALLY not in view.session.blobs(view.number):
             return None
         try:
-            settings, arrays = unseal(view.session.blob(view.number, TALLY) or b"", TALLY, "the tally of the campaign")
+            settings, arrays = unpack_state(
+                view.session.blob(view.number, TALLY) or b"", TALLY, "the tally of the campaign"
+            )
         except FileFormatError:
             return None
         if settings["revision"] != view.network.revision:

@@ -17,9 +17,9 @@ from typing import Any
 
 from tensorucb import __version__
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._network import seal, unseal
 from tensorucb.campaign._round import Round
 from tensorucb.checks import check_text, refusal
+from tensorucb.files import pack_state, unpack_state
 
 WEBHOOK = "webhook"
 """The blob with the address, the secret, and how far the deliveries are."""
@@ -140,11 +140,11 @@ def _due(view: View, hook: dict[str, Any] | None, now: float) -> list[Round]:
 def _read(view: View) -> dict[str, Any] | None:
     if WEBHOOK not in view.session.blobs(view.number):
         return None
-    return dict(unseal(view.session.blob(view.number, WEBHOOK) or b"", WEBHOOK, "the webhook of the campaign")[0])
+    return dict(unpack_state(view.session.blob(view.number, WEBHOOK) or b"", WEBHOOK, "the webhook of the campaign")[0])
 
 
 def _put(view: View, hook: dict[str, Any]) -> None:
-    view.session.put_blob(view.number, WEBHOOK, seal(WEBHOOK, hook, {}))
+    view.session.put_blob(view.number, WEBHOOK, pack_state(WEBHOOK, hook, {}))
 
 
 def _document(handle: Handle, record: Round) -> bytes:

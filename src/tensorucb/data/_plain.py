@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,10 +21,10 @@ from tensorucb.reports import LENIENT, FileReport, LeftOut, Report, Tolerance
 from tensorucb.tables import TABLES, Table, read
 from tensorucb.tables import guarded as with_apostrophes
 
-META = "dataset.json"
+_META = "dataset.json"
 _GUARDED = "formulas_guarded"
-# Names of the two files of the plain form.
-EDGES, ACTIONS = ("edges", "followers"), ("actions", "purchases")
+NAMES = {"edges": ("edges", "followers"), "actions": ("actions", "purchases")}
+"""What tables are called in directories and databases, where that is not one name alone."""
 _ENDS = (".csv", ".tsv", ".ndjson", ".jsonl", ".parquet")
 _FORM = "edges.csv and actions.csv (or followers, purchases; also .csv.gz, .tsv, .ndjson, .parquet)"
 
@@ -156,18 +156,23 @@ def _assembled(name: str, links: Table, actions: Table | None, window: Duration 
     return Dataset(graph, log, name, window, Report((link_report, action_report)))
 
 
-def files_of(directory: Path) -> dict[str, Path]:
-    """The directory's files by lower-case name without ``.gz``; of two that clash, the plain one."""
+def table_files(directory: Path, wanted: Sequence[str]) -> tuple[dict[str, Path | None], Path | None]:
+    """The file of each table, whatever its form, None if there is none; and the one that says what the data set is.
+
+    Upper and lower case are the same; of a file and the same one gzipped, the plain one counts.
+    """
     paths = sorted(directory.iterdir(), reverse=True)
-    return {path.name.lower().removesuffix(".gz"): path for path in paths if path.is_file()}
-
-
-def plain_file(files: Mapping[str, Path], *stems: str) -> Path | None:
-    """The file of one of these names, whatever its form; ``files`` are those of :func:`files_of`."""
-    present = [files[stem + end] for stem in stems for end in _ENDS if stem + end in files]
-    if len(present) > 1:
-        raise FileFormatError(f"the directory holds both {present[0].name} and {present[1].name}. Leave one of them.")
-    return present[0] if present else None
+    files = {path.name.lower().removesuffix(".gz"): path for path in paths if path.is_file()}
+    tables: dict[str, Path | None] = {}
+    for table in wanted:
+        names = [name + end for name in NAMES.get(table, (table,)) for end in _ENDS]
+        present = [files[name] for name in names if name in files]
+        if len(present) > 1:
+            raise FileFormatError(
+                f"the directory holds both {present[0].name} and {present[1].name}. Leave one of them."
+            )
+        tables[table] = present[0] if present else None
+    return tables, files.get(_META)
 
 
 def read_dataset(directory: str | os.PathLike[str], *, name: str | None = None, strict: bool = False) -> Dataset:
@@ -195,12 +200,11 @@ def read_dataset(directory: str | os.PathLike[str], *, name: str | None = None, 
     tolerance = Tolerance.of(strict, 1.0)
     if not folder.is_dir():
         raise InputError(f"{shown_path(folder)} is not a directory. Pass the directory that holds {_FORM}.")
-    files = files_of(folder)
     label = folder.resolve().name if name is None else check_text("name", name)
-    edges = plain_file(files, *EDGES)
-    if edges is None:
+    files, meta = table_files(folder, ("edges", "actions"))
+    if files["edges"] is None:
         raise FileFormatError(f"no data set in {shown_path(folder)}. A directory should hold {_FORM}.")
-    return read_plain(edges, plain_file(files, *ACTIONS), files.get(META), label, tolerance=tolerance)
+    return read_plain(files["edges"], files["actions"], meta, label, tolerance=tolerance)
 
 
 def write_dataset(
@@ -245,9 +249,9 @@ def write_dataset(
                 with_apostrophes(frame).write_csv(file)
     window = None if dataset.window_seconds is None else duration_text(dataset.window_seconds)
     about = {"name": dataset.name, "window": window, **({_GUARDED: True} if form == "csv" else {})}
-    with atomic_write(folder / META) as file:
+    with atomic_write(folder / _META) as file:
         file.write(json.dumps(about).encode() + b"\n")
-    return [*files, folder / META]
+    return [*files, folder / _META]
 
 
 def _check_folder(folder: Path, ours: set[Path]) -> None:
