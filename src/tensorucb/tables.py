@@ -380,13 +380,12 @@ def find_columns(
     error: type[TensorUCBError] = FileFormatError,
 ) -> dict[str, str]:
     """The column of each field that is there; one error for all that are missing or could be several."""
-    named = _named_columns(header, columns, usually)
     candidates = candidate_columns(header, fields, columns, usually)
     names: dict[str, str] = {}
     wrong: list[str] = []
     lost: list[str] = []
     for field in fields:
-        told = named.get(field.name)
+        told = (columns or {}).get(field.name)
         matches = candidates[field.name]
         if len(matches) > 1:
             wrong.append(f"could mean several columns by {field.name}: {', '.join(matches)}")
@@ -424,8 +423,11 @@ def candidate_columns(
     columns: Mapping[str, str] | None = None,
     usually: Mapping[str, str] | None = None,
 ) -> dict[str, list[str]]:
-    """For each field the columns that it could be: the one that was named, or else those that are called so."""
-    named = _named_columns(header, columns, usually)
+    """For each field the columns that it could be: the one that was named, or else those that are called so.
+
+    ``columns`` are names that the caller gives now; ``usually`` were given before, and count if they are there.
+    """
+    named = {meaning: name for meaning, name in (usually or {}).items() if name in header} | dict(columns or {})
     simple = {name: _simple(name) for name in header if name not in named.values()}
     candidates: dict[str, list[str]] = {}
     for field in fields:
@@ -437,14 +439,6 @@ def candidate_columns(
         usual = [name for name, plain_name in simple.items() if plain_name in field.usual]
         candidates[field.name] = exact or alike or usual
     return candidates
-
-
-def _named_columns(
-    header: Sequence[str], columns: Mapping[str, str] | None, usually: Mapping[str, str] | None
-) -> dict[str, str]:
-    """Columns that the caller names now, and of those named before the ones that are there."""
-    kept = {meaning: name for meaning, name in (usually or {}).items() if name in header}
-    return {**kept, **(columns or {})}
 
 
 def _simple(name: str) -> str:

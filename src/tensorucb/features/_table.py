@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -380,10 +381,7 @@ def _fit_column(name: str, kind: str, values: pl.Series) -> ColumnFeatures | str
         separator = separator_of(texts_of(values.drop_nulls())) if kind == "tags" else None
         if kind == "tags":
             settings["separator"] = separator
-        counts: dict[str, int] = {}
-        for row in cells_of(values, separator):
-            for value in set(row):
-                counts[value] = counts.get(value, 0) + 1
+        counts = Counter(value for row in cells_of(values, separator) for value in set(row))
         often = sorted(counts, key=lambda value: (-counts[value], value))[:_MOST_VALUES]
         # A value of every row, or of a single one among many, tells nothing about rows that come later.
         fewest = 2 if values.len() > _MOST_VALUES else 1
