@@ -5,9 +5,9 @@ To the right of the picture stand the last value's interval, a thin line to the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -17,16 +17,33 @@ from tensorucb.errors import InputError
 from tensorucb.experiments import Interval
 from tensorucb.plots._theme import HEIGHT, LONGEST_TITLE, chart_of, colours, dashes, formatted, knows_the_truth, titled
 
-GAP = 16  # pixels between neighbouring labels
+_GAP = 16  # pixels between neighbouring labels
 _WHISKER_STEP = 8  # pixels between the intervals of neighbouring lines
 _LEADER = 16  # width of the lines between the ends and the labels that had to move
 _CAP = 3  # half the width of a whisker's end
-_STYLES = ("loud", "quiet", "reference")
 
 
-class _Look(NamedTuple):
-    colour: str
-    dash: list[int]
+@dataclass(frozen=True)
+class _Line:
+    """A line, as the rows of its points (label, x, mean, low, high), and how it looks.
+
+    ``style`` is "loud" (coloured), "quiet", "knowing" (a mark of what can be reached) or "reference".
+    """
+
+    label: str
+    style: str
+    rows: list[dict[str, Any]]
+    colour: str = ""
+    dash: Sequence[int] = (1, 0)
+
+    @property
+    def last(self) -> float:
+        mean: float = self.rows[-1]["mean"]
+        return mean
+
+    def text(self, top: float) -> str:
+        """Its name and last value; an arrow says that it ends above the picture."""
+        return f"{self.label} · {short_number(self.last)}" + (" ↑" if self.last > top else "")
 
 
 @dataclass(frozen=True)
@@ -43,9 +60,11 @@ class _Scale:
         low, high, at = np.log(ends) if self.log else ends
         return float(np.clip(self.height * (1.0 - (at - low) / (high - low)), 0.0, self.height))
 
-    def channel(self) -> Any:
+    def axis(self, title: str) -> Any:
         kind = {"type": "log"} if self.log else {"nice": False, "zero": False}
-        return alt.Scale(domain=[self.low, self.high], **kind)
+        ticks = {"values": log_ticks(self.low, self.high), "format": "~s"} if self.log else {"tickCount": 6}
+        scale = alt.Scale(domain=[self.low, self.high], **kind)
+        return alt.Y("mean:Q", title=title, scale=scale, axis=alt.Axis(**ticks))
 
 
 def line_chart(
@@ -85,119 +104,129 @@ def line_chart(
         check_text(name, text, empty=True, longest=LONGEST_TITLE)
     if not check_mapping("curves", curves, "a mapping of labels to intervals"):
         raise InputError("a figure needs at least one curve.")
-    looks = _looks(curves, loud, palette)
     size = max(np.asarray(curve.mean).size for curve in curves.values())
     positions = list(x) if x is not None else [float(i + 1) for i in range(size)]
-    rows = _rows(curves, positions)
-    scale = _scale(curves, rows, looks, log_y=log_y, reference=bool(reference))
+    named = list(curves) if loud is None else [label for label in loud if label in curves]
+    # A palette needs no dashes.
+    strokes = dashes(named) if palette is None else [[1, 0]] * len(named)
+    looks = dict(zip(named, zip(palette or colours(named), strokes, strict=True), strict=True))
+    lines = {label: _line(label, curve, positions, *looks.get(label, ())) for label, curve in curves.items()}
+    scale = _scale(list(lines.values()), log_y=log_y, reference=bool(reference))
     extent = alt.Scale(domain=[min(positions), max(positions)], nice=False)
-    x_axis = alt.X("x:Q", title=x_title, scale=extent, axis=alt.Axis(tickCount=8, tickMinStep=1))
-    ticks = alt.Axis(values=log_ticks(scale.low, scale.high), format="~s") if log_y else alt.Axis(tickCount=6)
-    y_axis = alt.Y("mean:Q", title=y_title, scale=scale.channel(), axis=ticks)
+    place = {
+        "x": alt.X("x:Q", title=x_title, scale=extent, axis=alt.Axis(tickCount=8, tickMinStep=1)),
+        "y": scale.axis(y_title),
+    }
     # Points above the picture are left out rather than clipped: clips are numbered, and files would differ by it.
-    rows = [row for row in rows if row["mean"] <= scale.high]
-    layers = _line_layers(rows, looks, x_axis, y_axis, dots=points)
-    endings = [_ending(label, curve, scale, looks.get(label)) for label, curve in curves.items()]
+    seen = {name: [row for row in line.rows if row["mean"] <= scale.high] for name, line in lines.items()}
+    layers = []
+    for style in ("quiet", "knowing"):
+        rows = [row for name in seen if lines[name].style == style for row in seen[name]]
+        if rows:
+            grey = chart_of(rows, name=f"lines-{style}").mark_line(style=f"{style}-line")
+            layers.append(grey.encode(**place, detail="label:N"))
+    behind = any(line.style == "quiet" for line in lines.values())
+    for label in reversed(named):  # the most important on top
+        line = lines[label]
+        base = chart_of(seen[label], name=f"line-{label}").encode(**place)
+        width = 3.0 if label == named[0] and behind else 2.2
+        layers.append(base.mark_line(color=line.colour, strokeDash=line.dash, strokeWidth=width))
+        if points:
+            layers.append(base.mark_circle(size=46, color=line.colour).properties(name=f"dots-{label}"))
+    ended = list(lines.values())
     if reference:
         zero = chart_of([{"mean": 0}], name="reference").mark_rule(style="reference")
-        layers.insert(0, zero.encode(y=y_axis))
-        endings.append(Ending(reference, f"{reference} · 0", "reference", scale.pixel(0.0), dash=(4, 3)))
-    layers += [*ending_layers(endings, scale.height), _hover(rows, x_axis, y_axis)]
-    lasts = ", ".join(ending.text.replace(" ·", "") for ending in sorted(endings, key=lambda e: -e.height))
+        layers.insert(0, zero.encode(y=place["y"]))
+        ended.append(_Line(reference, "reference", [{"mean": 0.0}]))
+    layers += [*_endings(ended, scale), _hover([row for rows in seen.values() for row in rows], place)]
+    ended.sort(key=lambda line: -scale.pixel(line.last))
+    lasts = ", ".join(line.text(scale.high).replace(" ·", "") for line in ended)
     described = f"{title}. {y_title}, over: {x_title}. The lines end at: {lasts}."
     return titled(alt.layer(*layers), title, subtitle, described, scale.height)
 
 
-def _looks(curves: Collection[str], loud: Sequence[str] | None, palette: Sequence[str] | None) -> dict[str, _Look]:
-    """Colour and dashes of each coloured line, the most important first; a palette needs no dashes."""
-    named = list(curves) if loud is None else [label for label in loud if label in curves]
-    strokes = dashes(named) if palette is None else [[1, 0]] * len(named)
-    shown = zip(named, palette or colours(named), strokes, strict=True)
-    return {label: _Look(colour, dash) for label, colour, dash in shown}
-
-
-def _line_layers(
-    rows: Sequence[dict[str, Any]], looks: Mapping[str, _Look], x_axis: Any, y_axis: Any, *, dots: bool
-) -> list[Any]:
-    """Grey lines, then the dashed ones of those that know the truth, then coloured ones, the first on top."""
-    groups: dict[str, list[dict[str, Any]]] = {"quiet": [], "knowing": []}
-    for row in rows:
-        if row["label"] not in looks:
-            groups["knowing" if knows_the_truth(row["label"]) else "quiet"].append(row)
-    layers = [
-        chart_of(group, name=f"lines-{style}")
-        .mark_line(style=f"{style}-line")
-        .encode(x=x_axis, y=y_axis, detail="label:N")
-        for style, group in groups.items()
-        if group
-    ]
-    first = next(iter(looks), None)
-    for label, look in reversed(list(looks.items())):
-        own = [row for row in rows if row["label"] == label]
-        base = chart_of(own, name=f"line-{label}").encode(x=x_axis, y=y_axis)
-        width = 3.0 if label == first and groups["quiet"] else 2.2
-        layers.append(base.mark_line(color=look.colour, strokeDash=look.dash, strokeWidth=width))
-        if dots:
-            layers.append(base.mark_circle(size=46, color=look.colour).properties(name=f"dots-{label}"))
-    return layers
-
-
-def _hover(rows: Sequence[dict[str, Any]], x_axis: Any, y_axis: Any) -> Any:
-    """Points that show up under the pointer, with their values; pages need them, files do not."""
-    near = alt.selection_point(fields=["x"], nearest=True, on="pointerover", clear="pointerout", empty=False)
-    tip = [alt.Tooltip("label:N", title="line"), alt.Tooltip("x:Q", title="at")]
-    tip += formatted(".3~f", "mean", "low", "high")
-    return (
-        chart_of(rows, name="hover")
-        .mark_circle(size=40, style="whisker")
-        .encode(x=x_axis, y=y_axis, opacity=alt.when(near).then(alt.value(1)).otherwise(alt.value(0)), tooltip=tip)
-        .add_params(near)
-    )
-
-
-def _ending(label: str, curve: Interval, scale: _Scale, look: _Look | None) -> Ending:
-    last, low, high = (float(np.ravel(part)[-1]) for part in (curve.mean, curve.low, curve.high))
-    text = f"{label} · {short_number(last)}" + (" ↑" if last > scale.high else "")
-    height = scale.pixel(last)
-    if look is None:
-        return Ending(label, text, "quiet", height, dash=(3, 3) if knows_the_truth(label) else (1, 0))
-    interval = None if scale.log or low == high else (scale.pixel(low), scale.pixel(high))
-    return Ending(label, text, "loud", height, interval, look.colour, look.dash)
-
-
-def _rows(curves: Mapping[str, Interval], positions: Sequence[float]) -> list[dict[str, Any]]:
-    columns = {
-        label: [np.ravel(c).tolist() for c in (curve.mean, curve.low, curve.high)] for label, curve in curves.items()
-    }
-    return [
+def _line(label: str, curve: Interval, positions: Sequence[float], colour: str = "", dash: Sequence[int] = ()) -> _Line:
+    parts = [np.ravel(part).tolist() for part in (curve.mean, curve.low, curve.high)]
+    rows = [
         {"label": label, "x": at, "mean": float(mean), "low": float(low), "high": float(high)}
-        for label, ends in columns.items()
-        for at, mean, low, high in zip(positions, *ends, strict=False)
+        for at, mean, low, high in zip(positions, *parts, strict=False)
     ]
+    style = "loud" if colour else "knowing" if knows_the_truth(label) else "quiet"
+    return _Line(label, style, rows, colour, dash)
 
 
-def _scale(
-    curves: Mapping[str, Interval],
-    rows: Sequence[Mapping[str, Any]],
-    loud: Collection[str],
-    *,
-    log_y: bool,
-    reference: bool,
-) -> _Scale:
-    height = max(HEIGHT, GAP * (len(curves) + 2))
+def _scale(lines: Sequence[_Line], *, log_y: bool, reference: bool) -> _Scale:
+    height = max(HEIGHT, _GAP * (len(lines) + 2))
     if log_y:
-        positive = [row["mean"] for row in rows if row["mean"] > 0]
+        positive = [row["mean"] for line in lines for row in line.rows if row["mean"] > 0]
         if not positive:
             raise InputError("a logarithmic axis needs positive values.")
         return _Scale(min(positive) / 1.5, max(positive) * 1.5, log=True, height=height)
     # A grey line far above the others, such as random choices, would press them all to the ground: it may leave the
     # picture, and its label says so.
-    finals = {label: float(np.ravel(curve.mean)[-1]) for label, curve in curves.items()}
-    far = 3.0 * float(np.median(list(finals.values())))
-    kept = [row["mean"] for row in rows if row["label"] in loud or finals[row["label"]] <= far]
+    far = 3.0 * float(np.median([line.last for line in lines]))
+    kept = [row["mean"] for line in lines if line.style == "loud" or line.last <= far for row in line.rows]
     high, low = max(0.0, *kept), min(0.0, *kept)
     room = 0.05 * ((high - low) or 1.0)
     return _Scale(low - room if reference or low < 0 else low, high + room, log=False, height=height)
+
+
+def _hover(rows: Sequence[dict[str, Any]], place: Mapping[str, Any]) -> Any:
+    """Points that show up under the pointer, with their values; pages need them, files do not."""
+    near = alt.selection_point(fields=["x"], nearest=True, on="pointerover", clear="pointerout", empty=False)
+    tip = [alt.Tooltip("label:N", title="line"), alt.Tooltip("x:Q", title="at")]
+    tip += formatted(".3~f", "mean", "low", "high")
+    opacity = alt.when(near).then(alt.value(1)).otherwise(alt.value(0))
+    circles = chart_of(rows, name="hover").mark_circle(size=40, style="whisker")
+    return circles.encode(**place, opacity=opacity, tooltip=tip).add_params(near)
+
+
+def _endings(lines: Sequence[_Line], scale: _Scale) -> list[Any]:
+    """The layers that name the lines, with the intervals of the last values of coloured ones."""
+    ends = [scale.pixel(line.last) for line in lines]
+    rows = [
+        {
+            "label": line.label,
+            "text": line.text(scale.high),
+            "style": "quiet" if line.style == "knowing" else line.style,
+            "colour": line.colour,
+            "height": end,
+            "place": place,
+        }
+        for line, end, place in zip(lines, ends, spread_apart(ends, _GAP, scale.height), strict=True)
+    ]
+    loud = [line for line in lines if line.style == "loud" and not scale.log]
+    uncertain = [line for line in loud if line.rows[-1]["low"] != line.rows[-1]["high"]]
+    room = 6 + _WHISKER_STEP * len(uncertain)
+    layers = []
+    for end, left, right in (("height", 2, room), ("place", room, room + _LEADER)):
+        leader = chart_of(rows, name=f"end-leaders-{end}").mark_rule(style="leader", xOffset=left, x2Offset=right)
+        layers.append(_beside(leader, "height", end))
+    for number, line in enumerate(uncertain):
+        # A vertical line with a bar at each end.
+        at = 8 + _WHISKER_STEP * number
+        low, high = (scale.pixel(line.rows[-1][name]) for name in ("low", "high"))
+        parts = {"whisker": (0, low, high), "whisker-low": (_CAP, low, low), "whisker-high": (_CAP, high, high)}
+        for name, (half, top, bottom) in parts.items():
+            whisker = chart_of([{"from": top, "to": bottom}], name=f"{name}-{line.label}")
+            rule = whisker.mark_rule(color=line.colour, strokeWidth=1.8, xOffset=at - half, x2Offset=at + half)
+            layers.append(_beside(rule, "from", "to"))
+    for style in ("loud", "quiet", "reference"):
+        if own := [row for row in rows if row["style"] == style]:
+            look: Any = {"align": "left", "baseline": "middle", "dx": room + _LEADER + 4, "style": f"{style}-label"}
+            names = chart_of(own, name=f"end-labels-{style}").mark_text(**look)
+            names = names.encode(x=alt.XValue("width"), y=alt.Y(**_pixels("place")), text="text:N")
+            layers.append(names.encode(color=alt.Color("colour:N", scale=None)) if style == "loud" else names)
+    return layers
+
+
+def _beside(rule: Any, begin: str, end: str) -> Any:
+    """A rule to the right of the picture, from one height in pixels to another."""
+    return rule.encode(x=alt.XValue("width"), x2=alt.X2Value("width"), y=alt.Y(**_pixels(begin)), y2=alt.Y2(f"{end}:Q"))
+
+
+def _pixels(field: str) -> dict[str, Any]:
+    return {"field": field, "type": "quantitative", "scale": None, "axis": None}
 
 
 def short_number(value: float) -> str:
@@ -213,67 +242,6 @@ def log_ticks(low: float, high: float) -> list[float]:
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     steps = (1, 2, 5) if high / low < 1e3 else (1,)
     return [s * 10.0**d for d in decades for s in steps if low <= s * 10.0**d <= high]
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a line ends: its label, and where its last value and that value's interval are, in pixels from the top."""
-
-    label: str
-    text: str
-    style: str  # "loud" (coloured), "quiet" or "reference"
-    height: float
-    interval: tuple[float, float] | None = None
-    colour: str = ""
-    dash: Sequence[int] = (1, 0)
-
-
-def ending_layers(endings: Sequence[Ending], limit: float) -> list[Any]:
-    """The layers that name the lines; ``limit`` is the chart's height."""
-    whiskers = [ending for ending in endings if ending.interval is not None]
-    room = 6 + _WHISKER_STEP * len(whiskers)
-    placed = spread_apart([ending.height for ending in endings], GAP, limit)
-    rows = [{**asdict(ending), "place": place} for ending, place in zip(endings, placed, strict=True)]
-    layers = [_leaders(rows, 2, room, "height", "height"), _leaders(rows, room, room + _LEADER, "height", "place")]
-    for number, ending in enumerate(whiskers):
-        layers += _whisker(ending, 8 + _WHISKER_STEP * number)
-    layers += [_names([row for row in rows if row["style"] == style], style, room + _LEADER + 4) for style in _STYLES]
-    return [layer for layer in layers if layer is not None]
-
-
-def _pixels(field: str) -> dict[str, Any]:
-    return {"field": field, "type": "quantitative", "scale": None, "axis": None}
-
-
-def _leaders(rows: Sequence[dict[str, Any]], left: int, right: int, begin: str, end: str) -> Any:
-    return (
-        chart_of(rows, name=f"end-leaders-{end}")
-        .mark_rule(style="leader", xOffset=left, x2Offset=right)
-        .encode(x=alt.XValue("width"), x2=alt.X2Value("width"), y=alt.Y(**_pixels(begin)), y2=alt.Y2(f"{end}:Q"))
-    )
-
-
-def _whisker(ending: Ending, shift: int) -> list[Any]:
-    """The interval of the last value: a vertical line with a bar at each end."""
-    low, high = ending.interval or (0.0, 0.0)
-    parts = {"whisker": (0, low, high), "whisker-low": (_CAP, low, low), "whisker-high": (_CAP, high, high)}
-    return [
-        chart_of([{"from": begin, "to": end}], name=f"{name}-{ending.label}")
-        .mark_rule(color=ending.colour, strokeWidth=1.8, xOffset=shift - half, x2Offset=shift + half)
-        .encode(x=alt.XValue("width"), x2=alt.X2Value("width"), y=alt.Y(**_pixels("from")), y2=alt.Y2("to:Q"))
-        for name, (half, begin, end) in parts.items()
-    ]
-
-
-def _names(rows: Sequence[dict[str, Any]], style: str, shift: int) -> Any:
-    if not rows:
-        return None
-    text = (
-        chart_of(rows, name=f"end-labels-{style}")
-        .mark_text(align="left", baseline="middle", dx=shift, style=f"{style}-label")
-        .encode(x=alt.XValue("width"), y=alt.Y(**_pixels("place")), text="text:N")
-    )
-    return text.encode(color=alt.Color("colour:N", scale=None)) if style == "loud" else text
 
 
 def spread_apart(heights: Sequence[float], gap: float, limit: float) -> list[float]:
