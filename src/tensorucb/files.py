@@ -68,6 +68,13 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> Path:
+    """Write a file, whole or not at all; returns its path."""
+    with atomic_write(path) as file:
+        file.write(content)
+    return Path(path)
+
+
 def _clear_abandoned(target: Path) -> None:
     """Remove what `atomic_write` left beside a file when its process was killed: old enough, and locked by nobody."""
     for part in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}"):
@@ -235,8 +242,7 @@ def write_state(
     path: str | os.PathLike[str], kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Write a state file, whole or not at all."""
-    with atomic_write(path) as file:
-        file.write(pack_state(kind, settings, arrays))
+    write_bytes(path, pack_state(kind, settings, arrays))
 
 
 def read_state(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # private: a command plays all policies on all settings for minutes; these are its parts, each on its own
-from tensorucb.experiments import _comparison, _files, _key, _paper, _tuning
+from tensorucb.experiments import _comparison, _files, _paper, _runs, _tuning
 
 Comparison = _comparison.Comparison
 
@@ -18,7 +18,7 @@ strategy_contestants = _comparison.strategy_contestants
 read_settings = _files.read_settings
 write_settings = _files.write_settings
 
-policy_key = _key.policy_key
+policy_key = _runs.policy_key
 
 Effort = _paper.Effort
 network_statistics = _paper.network_statistics

@@ -283,5 +283,5 @@ def test_runs_of_other_code_are_not_reused(world, monkeypatch, tmp_path):
         return len(list(tmp_path.iterdir()))
 
     assert [kept(), kept()] == [1, 1]
-    monkeypatch.setattr("tensorucb.experiments._key.code_digest", lambda: "changed")
+    monkeypatch.setattr("tensorucb.experiments._runs.code_digest", lambda: "changed")
     assert kept() == 2

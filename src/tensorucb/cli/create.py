@@ -27,14 +27,13 @@ def init(
     from importlib.resources import files
 
     from tensorucb.checks import check_path
-    from tensorucb.files import atomic_write
+    from tensorucb.files import write_bytes
 
     if check_path("FILE", file).exists():
         raise InputError(f"{str(file)!r} is there already, and is left as it is. Name another file.")
     name = shown(shlex.quote(str(file)))
     template = (files("tensorucb.cli") / "campaign.toml").read_text("utf-8")
-    with atomic_write(file) as out:
-        out.write(template.replace("campaign.toml", name).encode())
+    write_bytes(file, template.replace("campaign.toml", name).encode())
     answer(
         json,
         {"file": str(file)},

@@ -14,7 +14,7 @@ import polars as pl
 from tensorucb.checks import check_choice, check_path, check_text, shown, shown_path
 from tensorucb.data._dataset import ActionLog, Dataset, check_dataset
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.files import FORMULA, atomic_write
+from tensorucb.files import FORMULA, atomic_write, write_bytes
 from tensorucb.graph import Graph
 from tensorucb.moments import Duration, duration, duration_text
 from tensorucb.reports import LENIENT, FileReport, LeftOut, Report, Tolerance
@@ -249,9 +249,7 @@ def write_dataset(
                 with_apostrophes(frame).write_csv(file)
     window = None if dataset.window_seconds is None else duration_text(dataset.window_seconds)
     about = {"name": dataset.name, "window": window, **({_GUARDED: True} if form == "csv" else {})}
-    with atomic_write(folder / _META) as file:
-        file.write(json.dumps(about).encode() + b"\n")
-    return [*files, folder / _META]
+    return [*files, write_bytes(folder / _META, json.dumps(about).encode() + b"\n")]
 
 
 def _check_folder(folder: Path, ours: set[Path]) -> None:

@@ -18,7 +18,7 @@ from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count, check_path, check_text, refusal, shown_path
 from tensorucb.data.sandbox import Sandbox, make_sandbox
 from tensorucb.errors import InputError
-from tensorucb.files import atomic_write
+from tensorucb.files import write_bytes
 from tensorucb.rng import RngLike, as_generator
 
 if TYPE_CHECKING:
@@ -88,11 +88,7 @@ class Shop:
             tables["purchases-later"] = self.later
             files = {f"{name}.csv": table.write_csv().encode() for name, table in tables.items()}
         folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / name for name in files]
-        for path, text in zip(paths, files.values(), strict=True):
-            with atomic_write(path) as file:
-                file.write(text)
-        return paths
+        return [write_bytes(folder / name, content) for name, content in files.items()]
 
 
 def make_shop(

@@ -23,7 +23,7 @@ from tensorucb.choices import Model
 from tensorucb.engines._crew import Crew
 from tensorucb.engines._worker import WIRES, Plan, Round, View
 from tensorucb.errors import EngineError
-from tensorucb.experiments._key import is_installed
+from tensorucb.experiments._runs import is_installed
 from tensorucb.graph import Graph
 from tensorucb.oracle.rr import NO_INDEX, Batch, Collection, Index, Sampler
 from tensorucb.oracle.rr._sampler import root_entries

@@ -20,18 +20,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tensorucb.checks import (
-    check_mapping,
-    check_path,
-    check_sequence,
-    check_text,
-    refusal,
-    shown_path,
-)
+from tensorucb.checks import check_mapping, check_path, check_sequence, check_text, refusal, shown_path
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.experiments._key import code_digest, package_version
+from tensorucb.experiments._runs import code_digest, package_version
 from tensorucb.experiments._tuning import Tuning, best
-from tensorucb.files import FORMULA, atomic_write
+from tensorucb.files import FORMULA, write_bytes
 from tensorucb.policies import Grid
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -65,9 +58,7 @@ def write_csv(path: str | Path, table: pl.DataFrame | Sequence[Mapping[str, Any]
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([check_text("a column", column, empty=True) for column in columns])
     writer.writerows([_plain(value) for value in row] for row in rows)
-    with atomic_write(file) as out:
-        out.write(buffer.getvalue().encode())
-    return file
+    return write_bytes(file, buffer.getvalue().encode())
 
 
 def _plain(value: Any) -> Any:
@@ -98,9 +89,7 @@ def write_latex(path: str | Path, columns: Sequence[str], rows: Sequence[Sequenc
 
     body = ["% \\usepackage{booktabs}", rf"\begin{{tabular}}{{{table}}}", r"\toprule", line(columns), r"\midrule"]
     body += [*map(line, rows), r"\bottomrule", r"\end{tabular}"]
-    with atomic_write(path) as out:
-        out.write(("\n".join(body) + "\n").encode())
-    return Path(path)
+    return write_bytes(path, ("\n".join(body) + "\n").encode())
 
 
 def _latex(cell: str) -> str:
@@ -131,9 +120,7 @@ def write_settings(path: str | Path, tuning: Tuning, kept: Mapping[str, Grid] | 
             key = name if _BARE_KEY.fullmatch(name) else _toml(name)
             lines.append(f"{key} = {texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'}")
         lines.append("")
-    with atomic_write(path) as file:
-        file.write("\n".join(lines).encode())
-    return Path(path)
+    return write_bytes(path, "\n".join(lines).encode())
 
 
 def _toml(value: Any) -> str:
@@ -193,6 +180,4 @@ def write_manifest(
         "versions": {"python": platform.python_version(), **{name: package_version(name) for name in packages}},
         "platform": f"{sys.platform} {platform.machine()}",
     }
-    with atomic_write(path) as file:
-        file.write((json.dumps(content, indent=2, sort_keys=True, default=repr) + "\n").encode())
-    return Path(path)
+    return write_bytes(path, (json.dumps(content, indent=2, sort_keys=True, default=repr) + "\n").encode())

@@ -15,7 +15,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from tensorucb.files import atomic_write
+from tensorucb.files import write_bytes
 from tensorucb.plots._theme import theme
 
 # -- figures --
@@ -53,13 +53,10 @@ def save_figure(chart: Any, directory: str | Path, name: str) -> list[Path]:
     release = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     options: dict[str, Any] = {"vl_version": release, "allowed_base_urls": []}
     content = {
-        Path(directory) / f"{name}.png": vl_convert.vegalite_to_png(document, scale=2, **options),
-        Path(directory) / f"{name}.svg": vl_convert.vegalite_to_svg(document, **options).encode(),
+        "png": vl_convert.vegalite_to_png(document, scale=2, **options),
+        "svg": vl_convert.vegalite_to_svg(document, **options).encode(),
     }
-    for path, drawn in content.items():
-        with atomic_write(path) as file:
-            file.write(drawn)
-    return list(content)
+    return [write_bytes(Path(directory) / f"{name}.{suffix}", drawn) for suffix, drawn in content.items()]
 
 
 def _without_hover(document: dict[str, Any]) -> None:
@@ -169,10 +166,7 @@ class Report:
 
     def save(self, path: str | Path) -> Path:
         """Write the page, whole or not at all."""
-        page = self.to_html().encode()
-        with atomic_write(path) as file:
-            file.write(page)
-        return Path(path)
+        return write_bytes(path, self.to_html().encode())
 
 
 @cache
