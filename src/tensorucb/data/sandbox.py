@@ -232,13 +232,15 @@ class _Plan(NamedTuple):
     products: int
     base_rate: float
     degree_shape: tuple[float, float, float, float]
+    fewest_edges: int = 0
+    fewest_products: int = 1
 
     def make(self, scale: float, rng: RngLike, effects: Effects) -> Sandbox:
         """The network, with ``scale`` as a factor on its three sizes."""
         scale = check_number("scale", scale, low=1e-6, high=1000.0, hint="Use 1.0 for the full size.")
         users = max(10, round(self.users * scale))
-        edges = min(max(users, round(self.edges * scale)), users * (users - 1))
-        products = max(1, round(self.products * scale))
+        edges = min(max(users, self.fewest_edges, round(self.edges * scale)), users * (users - 1))
+        products = max(self.fewest_products, round(self.products * scale))
         return make_sandbox(
             users, edges, products, base_rate=self.base_rate, degree_shape=self.degree_shape, rng=rng, **effects
         )
@@ -247,7 +249,7 @@ class _Plan(NamedTuple):
 _PLANS = {
     "digg_like": _Plan(2_843, 75_895, 1_000, 0.02, (2.0, 95.0, 277.0, 457.0)),
     "flixster_like": _Plan(29_384, 371_722, 100, 0.03, (9.0, 154.0, 2064.0, 4000.0)),
-    "sandbox": _Plan(500, 5_000, 50, 0.03, _DEGREES),
+    "sandbox": _Plan(500, 5_000, 50, 0.03, _DEGREES, 20, 2),
 }
 
 
