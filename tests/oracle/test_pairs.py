@@ -177,7 +177,7 @@ def test_the_bound_on_marginals_is_that_of_the_heaviest_admissible_set(budget):
         rng = np.random.default_rng(seed)
         weights, costs = rng.integers(0, 50, 12).astype(float), rng.integers(0, 5, 12) / 2.0
         problem = SeedProblem(
-            12, np.ones(12, dtype=np.uint8), np.empty(0, dtype=np.int64), 3, 0.5, "1/2", groups=np.stack([user, group]),
+            12, np.ones(12, dtype=np.uint8), np.empty(0, dtype=np.int64), 3, groups=np.stack([user, group]),
             room=room, costs=None if math.isinf(budget) else costs, budget=budget,
         )  # fmt: skip
         sets = (s for size in range(4) for s in combinations(range(12), size))

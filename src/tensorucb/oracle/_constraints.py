@@ -1,4 +1,4 @@
-"""`Constraints`: what a caller may ask of seeds. `SeedProblem`: the same, checked, with bounds on any admissible gain.
+"""`SeedProblem`: what a caller asks of seeds (`Constraints`), checked, with bounds on any admissible gain.
 
 ================  ==========================================  =========================================
 constraint        factor of the greedy choice                 bound on the gain of an admissible set
@@ -27,82 +27,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_count, check_instance, check_number, check_share, shown
+from tensorucb.checks import check_count, check_number, check_share, shown
 from tensorucb.choices import Model
-from tensorucb.errors import InputError, ShapeError, UnknownIdError, argument
+from tensorucb.errors import InputError, ShapeError, argument
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_column, string_array
 from tensorucb.oracle._kernels import log_binomial
+from tensorucb.oracle._records import Constraints
 
-QUOTAS = (0.5, "1/2")
-QUOTAS_AND_BUDGET = (0.2, "1/5")
-MINIMA_AND_BUDGET = (0.0, "no share")
 _DENSITY_STEP = 1.25
 _NO_QUOTA = 2**62
 _PRICES = 8  # of money tried for a bound
 _ROUNDING = 1e-12  # of sums of money: 0.5 + 0.1 is within a budget of 0.6, and three times 0.1 within 0.3
 
 
-@dataclass(frozen=True, eq=False)
-class Constraints:
-    """Who may be chosen, who must be, what it may cost, and how many of each group.
-
-    Parameters
-    ----------
-    candidates, exclude, must_include
-        Ids: who may be a seed (default all), who may not, and who must be. The factor ``1 - 1/e`` stays,
-        against the best choice that obeys them.
-    costs, budget
-        What seeding each node costs, and what all seeds may cost together. Factor ``(1 - 1/e)/2`` without ``k``,
-        ``(1 - 1/√e)/2`` with it. Fewer seeds than ``k`` come back if money runs out. For :func:`select_pairs`
-        costs have one row per strategy.
-    groups
-        A label for each node, in the order of ``graph.ids``.
-    quotas, minima
-        The most and the fewest seeds of each group: a mapping, or one number for all. Groups that the mapping leaves
-        out are not limited. Factor ``1/2``; quotas together with a budget ``1/5``. Minima together with a budget are
-        obeyed too, but no share of the best is known beforehand.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges([0, 0, 1, 1, 2], [3, 4, 3, 4, 4])
-    >>> rules = tu.Constraints(groups=list("aabbb"), minima={"b": 1}, exclude=[3, 4])
-    >>> tu.select_seeds(graph, [0.9] * 5, 2, objective="direct", constraints=rules).seeds.tolist()
-    [0, 2]
-    """
-
-    candidates: ArrayLike | None = None
-    exclude: ArrayLike | None = None
-    must_include: ArrayLike | None = None
-    costs: ArrayLike | None = None
-    budget: float | None = None
-    groups: ArrayLike | None = None
-    quotas: Mapping[Any, int] | int | None = None
-    minima: Mapping[Any, int] | int | None = None
-
-    def by_row(self, graph: Graph) -> Constraints:
-        """The same with row numbers in place of ids."""
-        rows: dict[str, Any] = {}
-        for name in ("candidates", "exclude", "must_include"):
-            ids = getattr(self, name)
-            try:
-                rows[name] = None if ids is None else graph.rows(ids)
-            except UnknownIdError as error:
-                raise UnknownIdError(argument(name), ": ", *error.parts()) from None
-        return replace(self, **rows)
-
-
 def spendable(budget: float) -> float:
     """The most that costs may add up to under a budget: somewhat more, so that the rounding of sums decides nothing."""
     return budget * (1.0 + _ROUNDING)
-
-
-def check_constraints(constraints: object) -> Constraints:
-    """The constraints of a call; None are none."""
-    wanted = "a tensorucb.Constraints or None"
-    return Constraints() if constraints is None else check_instance("constraints", constraints, Constraints, wanted)
 
 
 @dataclass(frozen=True)
@@ -113,8 +55,6 @@ class SeedProblem:
     allowed: NDArray[np.uint8]
     forced: I64
     picks: int
-    factor: float
-    rule: str
     values: F64 | None = None
     groups: I64 | None = None  # (levels, n), the narrowest level first: numbers of places in ``room``
     room: I64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -122,11 +62,23 @@ class SeedProblem:
     costs: F64 | None = None
     weights: F64 = field(default_factory=lambda: np.empty(0, dtype=np.float64))
     budget: float = math.inf
+    counted: bool = True  # whether k limits the number of seeds, beside a budget
     redundancy: float = 0.0
     model: Model = "ic"
     # Where nodes stand for pairs: what direct gains count for each node, and the least that choosing a node is worth.
     worth: F64 | None = None
     own: F64 | None = None
+
+    @property
+    def promise(self) -> tuple[float, str]:
+        """The share of the best choice that greedy has in any case, as a number and in words."""
+        if self.costs is None:
+            return (1.0 - 1.0 / math.e, "1 - 1/e") if self.groups is None else (0.5, "1/2")
+        if self.groups is not None:
+            return (0.0, "no share") if self.need.any() else (0.2, "1/5")
+        if self.counted:
+            return 0.5 - 0.5 / math.sqrt(math.e), "(1 - 1/√e)/2"
+        return 0.5 - 0.5 / math.e, "(1 - 1/e)/2"
 
     def best_sum(self, nodes: I64, marginals: NDArray[Any]) -> float:
         """The most that the marginals of an admissible set of ``nodes`` can add up to, or a bound on it."""
@@ -186,16 +138,6 @@ class SeedProblem:
     def free(self) -> int:
         """How many picks are not kept for groups that need them."""
         return self.picks - int(self.need.sum())
-
-    def price_of_minima(self, value: float, upper: float) -> str:
-        """What the minima cost at most, for a certificate: `best_sum` bounds choices that do not keep them as well."""
-        if not self.need.any():
-            return ""
-        return f" The minima cost at most {upper - value:.3g}: without them no choice is worth more than {upper:.4g}."
-
-    def needs_only(self) -> SeedProblem:
-        """The problem without the picks that no group needs."""
-        return replace(self, picks=int(self.need.sum()))
 
     def reserve(self, nodes: I64) -> tuple[I64, I64, F64, F64]:
         """The cheapest nodes that fill all needs, as `_greedy_kernels` takes them; nothing without a budget."""
@@ -367,9 +309,8 @@ def make_problem(
         allowed,
         forced,
         picks,
-        1.0 - 1.0 / math.e,
-        "1 - 1/e",
         worth,
+        counted=number is not None,
         redundancy=check_share("redundancy", redundancy),
     )
     names: list[Any] = []
@@ -403,17 +344,7 @@ def _priced(graph: Graph, problem: SeedProblem, number: int | None, costs: F64, 
     picks = min(problem.picks, int(allowed.sum()))
     scale = left if left > 0.0 else 1.0
     weights = costs / scale + (0.0 if number is None else 1.0 / max(1, number - forced.size))
-    if problem.groups is not None:
-        factor, rule = MINIMA_AND_BUDGET if problem.need.any() else QUOTAS_AND_BUDGET
-    elif number is None:
-        factor = 0.5 - 0.5 / math.e
-        rule = "(1 - 1/e)/2"
-    else:
-        factor = 0.5 - 0.5 / math.sqrt(math.e)
-        rule = "(1 - 1/√e)/2"
-    return replace(
-        problem, allowed=allowed, picks=picks, factor=factor, rule=rule, costs=costs, weights=weights, budget=left
-    )
+    return replace(problem, allowed=allowed, picks=picks, costs=costs, weights=weights, budget=left)
 
 
 def _group_codes(graph: Graph, groups: ArrayLike) -> tuple[list[Any], I64]:
@@ -465,9 +396,7 @@ def _grouped(problem: SeedProblem, constraints: Constraints, names: list[Any], c
             argument="k",
             advice=("Lower it, or raise ", argument("quotas"), "."),
         )
-    factor, rule = QUOTAS
-    places = {"groups": codes[None, :], "room": room, "need": need}
-    return replace(problem, picks=min(picks, admitted), factor=factor, rule=rule, **places)
+    return replace(problem, picks=min(picks, admitted), groups=codes[None, :], room=room, need=need)
 
 
 def _check_minima(problem: SeedProblem, names: list[Any]) -> None:

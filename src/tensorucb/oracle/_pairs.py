@@ -31,19 +31,13 @@ from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.graph._ids import frozen
 from tensorucb.oracle._constraints import (
-    MINIMA_AND_BUDGET,
-    QUOTAS,
-    QUOTAS_AND_BUDGET,
-    Constraints,
     SeedProblem,
-    check_constraints,
     make_problem,
     spendable,
 )
-from tensorucb.oracle._direct import best_alternatives
+from tensorucb.oracle._greedy import best_alternatives
 from tensorucb.oracle._kernels import source_edges
-from tensorucb.oracle._result import PairSelection
-from tensorucb.oracle._sampling import Sampling, check_sampling
+from tensorucb.oracle._records import Constraints, PairSelection, Sampling, check_constraints, check_sampling
 from tensorucb.oracle._select import SeedOracle, solve
 from tensorucb.rng import RngLike
 from tensorucb.work import Engine
@@ -247,11 +241,7 @@ def _levels(problem: SeedProblem, virtual: _Virtual, users: SeedProblem, pairs: 
     groups = np.zeros((len(levels), problem.n), dtype=np.int64)
     for level, codes in zip(groups, levels, strict=True):
         level[pairs] = codes[:, None]
-    need = np.concatenate(needs)
-    factor, rule = QUOTAS
-    if problem.costs is not None:
-        factor, rule = MINIMA_AND_BUDGET if need.any() else QUOTAS_AND_BUDGET
-    return replace(problem, groups=groups, room=np.concatenate(rooms), need=need, factor=factor, rule=rule)
+    return replace(problem, groups=groups, room=np.concatenate(rooms), need=np.concatenate(needs))
 
 
 def _forced(problem: SeedProblem, virtual: _Virtual, forced: I64) -> SeedProblem:

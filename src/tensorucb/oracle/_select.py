@@ -15,12 +15,10 @@ from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_model, check_probabilities, check_redundancy
 from tensorucb.memory import check_memory, selecting
-from tensorucb.oracle._constraints import Constraints, SeedProblem, check_constraints, make_problem
-from tensorucb.oracle._direct import complete, direct, worth_nothing
-from tensorucb.oracle._opim import Outcome, opim
-from tensorucb.oracle._result import Selection
-from tensorucb.oracle._sampling import Plan, Sampling, check_sampling
-from tensorucb.oracle._tim import tim
+from tensorucb.oracle._constraints import SeedProblem, make_problem
+from tensorucb.oracle._greedy import Outcome, complete, direct, worth_nothing
+from tensorucb.oracle._records import Constraints, Sampling, Selection, check_constraints, check_sampling
+from tensorucb.oracle._sampled import opim, tim
 from tensorucb.oracle.rr import Sampler
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import thread_count
@@ -30,52 +28,46 @@ _ALGORITHMS = {"opim": opim, "tim": tim}
 _KEYS = 6
 
 
-def _guarantee(problem: SeedProblem, outcome: Outcome, plan: Plan, ratio: float) -> str:
-    confidence = f"with probability at least {1.0 - plan.delta:.6g}"
-    share = problem.factor - plan.epsilon
-    wanted = f"{problem.rule} - {plan.epsilon:g} = {share:.3f}"
-    if problem.factor == 0.0:
+def _guarantee(problem: SeedProblem, outcome: Outcome, sampling: Sampling | None, delta: float, ratio: float) -> str:
+    """One sentence on what is certain; without ``sampling`` the choice is exact."""
+    factor, rule = problem.promise
+    shares = f"at least {ratio:.3f} of"
+    if sampling is None:
+        promise = f"at least {rule} of the best admissible choice; here" if factor > 0.0 else "here"
+        return f"exact greedy: {promise} {shares} {'it' if factor > 0.0 else 'the best'}."
+    confidence = f"with probability at least {1.0 - delta:.6g}"
+    share = factor - sampling.epsilon
+    wanted = f"{rule} - {sampling.epsilon:g} = {share:.3f}"
+    if factor == 0.0:
         wanted = "as much as the samples bring, since no share is known for minima with a budget"
     elif share <= 0.0:
-        wanted = f"nothing, since epsilon {plan.epsilon:g} is not below {problem.rule} = {problem.factor:.3f}"
+        wanted = f"nothing, since epsilon {sampling.epsilon:g} is not below {rule} = {factor:.3f}"
     if outcome.stopped:
         return (
-            f"stopped at the memory limit: the seeds reach at least {ratio:.3f} of the best admissible choice, "
+            f"stopped at the memory limit: the seeds reach {shares} the best admissible choice, "
             f"{confidence}; more may need a larger max_memory (wanted: {wanted})."
         )
-    if plan.algorithm == "opim":
-        return f"the seeds reach at least {ratio:.3f} of the best admissible choice, {confidence} (wanted: {wanted})."
+    if sampling.algorithm == "opim":
+        return f"the seeds reach {shares} the best admissible choice, {confidence} (wanted: {wanted})."
     if share <= 0.0:
         return f"{wanted}, is promised of these seeds; choose a smaller epsilon."
     return f"the seeds reach at least ({wanted}) of the best admissible choice, {confidence}."
 
 
-def _cascade(sampler: Sampler, p: F64, problem: SeedProblem, plan: Plan, key: np.uint64) -> Selection:
+def _cascade(
+    sampler: Sampler, p: F64, problem: SeedProblem, sampling: Sampling, delta: float, key: np.uint64
+) -> Outcome:
     """Choose seeds for the cascade objective."""
     # TIM+ counts sets as its paper does: of any root.
-    sampler.load(p, problem.values, problem.redundancy, plan.algorithm == "opim", problem.model)
+    sampler.load(p, problem.values, problem.redundancy, sampling.algorithm == "opim", problem.model)
     keys = np.random.Generator(np.random.PCG64(int(key))).integers(0, 2**64, _KEYS, dtype=np.uint64)
     if worth_nothing(sampler.graph, p, problem):
         rows = complete(sampler.graph, p, problem, problem.forced)
-        outcome = Outcome(rows, np.zeros(rows.size), 0.0, 0.0, 0.0, 0, stopped=False)
-    else:
-        try:
-            outcome = _ALGORITHMS[plan.algorithm](sampler, problem, plan, keys)
-        finally:
-            sampler.mark(np.empty(0, dtype=np.int64))
-    ratio = outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0
-    return Selection(
-        sampler.graph.ids[outcome.rows],
-        outcome.rows,
-        outcome.spread,
-        outcome.lower,
-        outcome.upper,
-        ratio,
-        outcome.rr_sets,
-        plan.algorithm,
-        outcome.gains,
-        _guarantee(problem, outcome, plan, ratio) + problem.price_of_minima(outcome.lower, outcome.upper),
-    )
+        return Outcome(rows, np.zeros(rows.size), 0.0, 0.0, 0.0)
+    try:
+        return _ALGORITHMS[sampling.algorithm](sampler, problem, sampling, delta, keys)
+    finally:
+        sampler.mark(np.empty(0, dtype=np.int64))
 
 
 def select_seeds(
@@ -253,23 +245,42 @@ def solve(
     ``users`` is for how many the default failure probability is: all nodes, unless some of them stand for pairs.
     """
     graph = oracle.graph
+    sampling = None if oracle.objective == "direct" else oracle.sampling
+    delta = oracle.sampling.failure(graph.n_nodes if users is None else users)
     check_memory(f"choosing seeds in a network of {graph.n_edges:,} edges", selecting(graph.n_nodes, graph.n_edges))
-    if oracle.objective == "direct":
-        return direct(graph, p, problem)
-    redundancy = check_model(graph, p, problem.redundancy, oracle.model)
-    problem = replace(problem, redundancy=redundancy, model=oracle.model)
-    if key is None:
-        key = stream_key(oracle._rng)
-    try:
-        sampler = oracle._idle_samplers.pop()
-    except IndexError:
-        engine = oracle._engine
-        threads = oracle._threads
-        sampler = Sampler(graph, threads) if engine is None else engine.sampler(graph, threads)
-    plan = oracle.sampling.plan(graph.n_nodes if users is None else users)
-    selection = _cascade(sampler, p, problem, plan, key)
-    oracle._idle_samplers.append(sampler)
-    return selection
+    if sampling is None:
+        outcome = direct(graph, p, problem)
+    else:
+        redundancy = check_model(graph, p, problem.redundancy, oracle.model)
+        problem = replace(problem, redundancy=redundancy, model=oracle.model)
+        if key is None:
+            key = stream_key(oracle._rng)
+        try:
+            sampler = oracle._idle_samplers.pop()
+        except IndexError:
+            engine = oracle._engine
+            threads = oracle._threads
+            sampler = Sampler(graph, threads) if engine is None else engine.sampler(graph, threads)
+        outcome = _cascade(sampler, p, problem, sampling, delta, key)
+        oracle._idle_samplers.append(sampler)
+    upper = outcome.upper
+    ratio = outcome.lower / upper if upper > 0.0 else 1.0
+    guarantee = _guarantee(problem, outcome, sampling, delta, ratio)
+    if problem.need.any():  # the bound is also one on choices that do not keep the minima
+        minima = f"The minima cost at most {upper - outcome.lower:.3g}"
+        guarantee += f" {minima}: without them no choice is worth more than {upper:.4g}."
+    return Selection(
+        graph.ids[outcome.rows],
+        outcome.rows,
+        outcome.spread,
+        outcome.lower,
+        upper,
+        ratio,
+        outcome.rr_sets,
+        "direct" if sampling is None else sampling.algorithm,
+        outcome.gains,
+        guarantee,
+    )
 
 
 def _checked_rows(graph: Graph, name: str, rows: ArrayLike | None) -> I64 | None:

@@ -1,30 +1,31 @@
-"""OPIM-C with sentinels: stop as soon as a certificate, measured on the run, reaches the wanted ratio.
+"""The choice on RR sets: OPIM-C with sentinels, and TIM+.
 
-`docs/oracle.md` has the proofs. In short: on a first collection of RR sets the seeds are chosen and the upper bound of
-the best admissible set is taken, on a second one, independent of it, the chosen seeds' lower bound. The first is looked
-at only when its size is on a fixed grid, and grows until a certificate is to be expected and the noise of the choice is
-at most ``1 / quality`` of what it covers (9/14 of the quality is enough where *rivals*, the seeds of the largest direct
-gain, cover nearly as much). The second is drawn for each attempt and not stored. *Sentinels* are seeds chosen
-beforehand, at which walks stop (HIST, Guo et al., SIGMOD 2020); the certificate is valid for any. Candidates that
-samples do not tell apart go by direct gain.
+OPIM-C stops as soon as a certificate, measured on the run, reaches the wanted ratio; `docs/oracle.md` has the proofs.
+On a first collection of RR sets the seeds are chosen and the upper bound of the best admissible set is taken, on a
+second one, independent of it, the chosen seeds' lower bound. The first is looked at only when its size is on a fixed
+grid, and grows until a certificate is to be expected and the noise of the choice is at most ``1 / quality`` of what it
+covers (9/14 of the quality is enough where *rivals*, the seeds of the largest direct gain, cover nearly as much). The
+second is drawn for each attempt and not stored. *Sentinels* are seeds chosen beforehand, at which walks stop (HIST, Guo
+et al., SIGMOD 2020); the certificate is valid for any. Candidates that samples do not tell apart go by direct gain.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
+from tensorucb.errors import InputError
 from tensorucb.oracle._constraints import SeedProblem
-from tensorucb.oracle._direct import complete, least_worth
-from tensorucb.oracle._greedy import Cover, greedy_cover
+from tensorucb.oracle._greedy import Cover, Outcome, complete, greedy_cover, least_worth
 from tensorucb.oracle._kernels import sets_for_lower, share_lower, share_upper
-from tensorucb.oracle._sampling import Plan
+from tensorucb.oracle._records import Sampling
 from tensorucb.oracle.rr import Collection, Sampler
 
+Keys = NDArray[np.uint64]
 _FIRST = 16
 _STEPS = 4  # of the grid, for each doubling
 _OVERFIT = 0.35  # of greedy's noise is found to be missing on fresh sets; 0.05 to 0.6 on the networks measured
@@ -50,39 +51,34 @@ _NEAR = 1e-5
 _EARLY = 9.0 / 14.0
 _MAY_LOSE = 0.008
 _ROUNDING = 1e-6  # small graphs are sampled by 32-bit probabilities
+
+# Of TIM+: how often the number of sets may be halved, and the most sets of its certificate.
+_HALVINGS = 20
+_CHECK = 65536
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Chosen rows in order, what each gained, and an estimate and bounds of the objective."""
-
-    rows: I64
-    gains: F64
-    spread: float
-    lower: float
-    upper: float
-    rr_sets: int
-    stopped: bool
-
-
-def _grid(sampler: Sampler, problem: SeedProblem, plan: Plan) -> list[int]:
+def _grid(sampler: Sampler, problem: SeedProblem, epsilon: float, delta: float) -> list[int]:
     """Sizes at which the first collection may be looked at, up to one that suffices in the worst case."""
     total = sampler.total
     best = least_worth(sampler.graph, sampler.probabilities, problem) or float(problem.direct_worth().max())
-    a = math.log(6.0 / plan.delta)
-    root = problem.factor * math.sqrt(a) + math.sqrt(problem.factor * (problem.log_count + a))
-    worst = 2.0 * root * root * (total / max(best, total * 1e-9)) / plan.epsilon**2
+    a = math.log(6.0 / delta)
+    factor = problem.promise[0]
+    root = factor * math.sqrt(a) + math.sqrt(factor * (problem.log_count + a))
+    worst = 2.0 * root * root * (total / max(best, total * 1e-9)) / epsilon**2
     points = max(1, math.ceil(_STEPS * math.log2(max(2.0, worst / _FIRST))))
     return [math.ceil(_FIRST * 2.0 ** (i / _STEPS)) for i in range(points + 1)]
 
 
-def opim(sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uint64]) -> Outcome:
+def opim(sampler: Sampler, problem: SeedProblem, sampling: Sampling, delta: float, keys: Keys) -> Outcome:
     """Choose seeds by OPIM-C."""
+    grid = _grid(sampler, problem, sampling.epsilon, delta)
     sentinels = _choose_sentinels(sampler, problem, keys[:2])
-    outcome = _run(sampler, problem, plan, keys[2:4], sentinels, 2 if sentinels.size else 1)
-    if sentinels.size and not outcome.stopped and outcome.lower < (problem.factor - plan.epsilon) * outcome.upper:
-        plain = _run(sampler, problem, plan, keys[4:6], sentinels[:0], 2)
+    if not sentinels.size:
+        return _run(sampler, problem, sampling, grid, delta, keys[2:4], sentinels)
+    outcome = _run(sampler, problem, sampling, grid, delta / 2.0, keys[2:4], sentinels)
+    if not outcome.stopped and outcome.lower < (problem.promise[0] - sampling.epsilon) * outcome.upper:
+        plain = _run(sampler, problem, sampling, grid, delta / 2.0, keys[4:6], sentinels[:0])
         if plain.lower * outcome.upper > outcome.lower * plain.upper:
             return plain
     return outcome
@@ -95,7 +91,7 @@ def _is_steady(cover: Cover, quality: float, scale: float) -> bool:
     return wrong * quality <= covered
 
 
-def _choose_sentinels(sampler: Sampler, problem: SeedProblem, keys: NDArray[np.uint64]) -> I64:
+def _choose_sentinels(sampler: Sampler, problem: SeedProblem, keys: Keys) -> I64:
     """Up to half of the picks, by greedy on a few hundred walks; none where walks are short.
 
     The walks have samples of their own and expand at most ``_HORIZON`` nodes, so the look ahead stays cheap on a graph
@@ -124,17 +120,24 @@ def _choose_sentinels(sampler: Sampler, problem: SeedProblem, keys: NDArray[np.u
 
 
 def _run(
-    sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uint64], sentinels: I64, runs: int
+    sampler: Sampler,
+    problem: SeedProblem,
+    sampling: Sampling,
+    grid: list[int],
+    delta: float,
+    keys: Keys,
+    sentinels: I64,
 ) -> Outcome:
-    """One run of the ``runs`` that share delta."""
-    grid = _grid(sampler, problem, plan)
-    a_upper = math.log(2.0 * runs * len(grid) / plan.delta)
-    target = max(0.0, problem.factor - plan.epsilon)
+    """One run, whose certificate fails with probability ``delta``."""
+    a_upper = math.log(2.0 * len(grid) / delta)
+    target = max(0.0, problem.promise[0] - sampling.epsilon)
     marked = np.concatenate([problem.forced, sentinels])
     sampler.mark(marked)
-    collection = sampler.collect(keys[0], plan.limit)
+    collection = sampler.collect(keys[0], sampling.most_members)
     value = _Value(sampler, problem)
-    rivals = _rivals(sampler, problem, marked) if plan.quality > 0.0 else _NO_ROWS
+    rivals = _NO_ROWS
+    if sampling.quality > 0.0 and problem.costs is None and problem.groups is None:
+        rivals = complete(sampler.graph, sampler.probabilities, problem, marked)[marked.size :]
     at = looks = validated = 0
     look = 3 * _STEPS
     best: Outcome | None = None
@@ -148,38 +151,31 @@ def _run(
         sets = max(1, collection.sets)
         cover = greedy_cover(collection, problem, sentinels, noisy=True, rivals=rivals)
         upper = value.upper(cover.bound, sets, a_upper)
-        a_lower = math.log(2.0 * runs * 2.0 ** (looks + 1) / plan.delta)
+        a_lower = math.log(2.0 * 2.0 ** (looks + 1) / delta)
         rows = np.concatenate([marked, cover.rows])
         wanted = _validation_size(cover, sets, value.share(rows, target * upper), a_lower)
         # A look that is due within two steps of the grid is not worth another greedy choice.
         looking = (value, cover, grid, max(0, at - 1), target, a_upper, a_lower)
-        look = max(at + 1, _next_look(*looking, _EARLY * plan.quality))
+        look = max(at + 1, _next_look(*looking, _EARLY * sampling.quality))
         if look == at + 1 and cover.ahead > _MAY_LOSE * cover.covered:
-            look = max(at + 1, _next_look(*looking, plan.quality))
+            look = max(at + 1, _next_look(*looking, sampling.quality))
         if not last and (look > at + 1 or wanted > 2 * sets):
             continue
         rows = complete(sampler.graph, sampler.probabilities, problem, rows)
         sampler.mark(rows)
         sizes = sorted({int(max(64, min(wanted * factor, 4 * sets))) for factor in _LARGER})
-        least = [math.log(2.0 * runs * 2.0 ** (looks + i + 1) / plan.delta) for i in range(len(sizes))]
+        least = [math.log(2.0 * 2.0 ** (looks + i + 1) / delta) for i in range(len(sizes))]
         hits, size, share = _validate(sampler, keys[1], validated, sizes, value.share(rows, target * upper), least)
         lower = (1.0 - _ROUNDING) * value.of(rows, share)
         validated += size
         looks += len(sizes)
         if best is None or lower * best.upper > best.lower * upper:
-            gains = sampled_gains(collection, cover, marked, rows.size)
-            best = Outcome(rows, gains, value.of(rows, hits / size), lower, upper, 0, collection.full)
+            gains = _sampled_gains(collection, cover, marked, rows.size)
+            best = Outcome(rows, gains, value.of(rows, hits / size), lower, upper)
         if last or lower >= target * upper:
             return replace(best, rr_sets=collection.sets + validated, stopped=collection.full)
         sampler.mark(marked)
         look = at + 2
-
-
-def _rivals(sampler: Sampler, problem: SeedProblem, marked: I64) -> I64:
-    """The picks that follow the marked seeds by direct gain alone; none under prices, quotas or minima."""
-    if problem.costs is not None or problem.groups is not None:
-        return _NO_ROWS
-    return complete(sampler.graph, sampler.probabilities, problem, marked)[marked.size :]
 
 
 class _Value:
@@ -240,7 +236,7 @@ def _validate(
     return hits, size, lower
 
 
-def sampled_gains(collection: Collection, cover: Cover, marked: I64, seeds: int) -> F64:
+def _sampled_gains(collection: Collection, cover: Cover, marked: I64, seeds: int) -> F64:
     """What each seed gained, in values: marked ones, picked ones, then those that add nothing but themselves."""
     sampler = collection.sampler
     gains = np.zeros(seeds, dtype=np.float64)
@@ -277,3 +273,67 @@ def _next_look(
         if value.of(_NO_ROWS, own_share + share_lower(hits, grid[look], a_lower)) >= target * upper:
             return look
     return last
+
+
+def tim(sampler: Sampler, problem: SeedProblem, sampling: Sampling, delta: float, keys: Keys) -> Outcome:
+    """Choose seeds by TIM+ (Tang, Xiao, Shi, SIGMOD 2014), the paper's oracle.
+
+    The mean spread KPT of a random seed set is estimated, which bounds the best spread from below; greedy on the sets
+    of that estimate then gives a better bound KPT+, which says how many sets to draw and to choose on. With candidates
+    and forced seeds the random set is drawn from the candidates and joined to the forced ones, which keeps the bound.
+    For quotas and budgets a random set is not admissible and KPT bounds nothing, so TIM+ refuses them.
+    """
+    if problem.groups is not None or problem.costs is not None:
+        raise InputError("algorithm 'tim' takes neither quotas or minima nor a budget; use 'opim'.")
+    epsilon = sampling.epsilon
+    confidence = math.log(3.0 / delta)
+    sampler.mark(problem.forced)
+    collection = sampler.collect(keys[0], sampling.most_members)
+    share = _mean_share(collection, problem, confidence)
+    used = collection.sets
+    level = confidence / math.log(max(3, problem.n))
+    slack = min(1.0, 5.0 * (level * epsilon**2 / (level + problem.picks)) ** (1.0 / 3.0))
+    size = math.ceil((2.0 + slack) * confidence / (slack**2 * share))
+    # Where not even this many sets would fit the memory, it will decide how many there are.
+    if not collection.full and used > 0 and size <= sampling.most_members:
+        # KPT+: what greedy on the estimate's sets covers of fresh ones.
+        sampler.mark(np.concatenate([problem.forced, greedy_cover(collection, problem).rows]))
+        hits = int(sampler.sample(keys[1], 0, size, store=False, limit=0).hits.sum())
+        share = max(share, hits / size / (1.0 + slack))
+        used += size
+    sets = (8.0 + 2.0 * epsilon) * (confidence + problem.log_count + math.log(2.0)) / (epsilon**2 * share)
+    sampler.mark(problem.forced)
+    # Greedy on fresh sets, or on the largest half, quarter … of them that memory admits.
+    collection = sampler.collect(keys[2], sampling.most_members)
+    for halving in range(_HALVINGS, -1, -1):
+        if not collection.extend(math.ceil(sets * 0.5**halving)):
+            break
+    cover = greedy_cover(collection, problem)
+    rows = complete(sampler.graph, sampler.probabilities, problem, np.concatenate([problem.forced, cover.rows]))
+    sampler.mark(rows)
+    size = max(64, min(_CHECK, collection.sets))
+    hits = int(sampler.sample(keys[3], 0, size, store=False, limit=0).hits.sum())
+    a = math.log(2.0 / delta)
+    upper = share_upper(cover.bound, collection.sets, a + (math.log(_HALVINGS + 1) if collection.full else 0.0))
+    gains = _sampled_gains(collection, cover, problem.forced, rows.size)
+    number = used + collection.sets + size
+    spread, lower, upper = (sampler.total * share for share in (hits / size, share_lower(hits, size, a), upper))
+    return Outcome(rows, gains, spread, lower, upper, number, collection.full)
+
+
+def _mean_share(collection: Collection, problem: SeedProblem, confidence: float) -> float:
+    """KPT: half of the mean share that a random seed set covers, found by doubling the samples."""
+    sampler = collection.sampler
+    least = max(least_worth(sampler.graph, sampler.probabilities, problem) / sampler.total, 1e-9)
+    rounds = max(1, math.ceil(math.log2(1.0 / least)) - 1)
+    odds = sampler.graph.in_degree * problem.allowed.astype(np.float64)
+    if odds.sum() == 0.0:
+        odds = problem.allowed.astype(np.float64)
+    odds = odds / max(1.0, odds.sum())
+    for i in range(1, rounds + 1):
+        if not collection.extend(math.ceil(6.0 * (confidence + math.log(max(1.0, rounds))) * 2.0**i)):
+            break
+        covered = collection.base + collection.mean_cover(odds, problem.picks)
+        if covered / collection.sets > 0.5**i:
+            return max(least, covered / (2.0 * collection.sets))
+    return least
