@@ -179,9 +179,9 @@ def test_an_ask_that_meets_another_writer_is_computed_again(monkeypatch):
     other = load_campaign("spring", storage=store, clock=Clock())
     propose, proposed, meddled = moments.ask.propose, [], []
 
-    def meddle(handle, *arguments):
-        proposal = propose(handle, *arguments)
-        if handle is one._handle:
+    def meddle(draft):
+        proposal = propose(draft)
+        if draft.view.handle is one._handle:
             proposed.append(proposal)
             if len(meddled) < 3:
                 meddled.append(other.ask("soap", 1))

@@ -41,97 +41,99 @@ def open_round(handle: Handle, arguments: Mapping[str, Any]) -> tuple[Network, R
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
             with handle.read() as view:
-                network = view.network
                 due = view.ledger.due(now)
-                request, earlier_round = _read_question(handle, view, arguments, now)
-                if earlier_round is not None:
-                    return network, earlier_round
-                prepared = prepare(handle, view, request, now)
+                draft = prepare(view, arguments, now)
+                if isinstance(draft, Round):
+                    return view.network, draft
                 learned = handle.progress(view)
-            proposal = propose(handle, view, request, prepared, now)
+            proposal = propose(draft)
             handle.keep(learned)
             if due:
                 # Rounds that are due are learned before the choice; one that is refused must not have closed them.
                 with handle.write(now):
                     continue
-            _check_accepted(network, proposal[0], request)
+            _check_accepted(proposal)
             with handle.write() as view:
-                opened = None
-                if _still_next(view, network, proposal[0]) and _may_be_chosen(handle, view, request, proposal[0]):
-                    opened = _append(handle, view, proposal, request)
-            if opened is not None:
-                return network, _noted(handle, network, opened, proposal[1])
-        # Others kept opening rounds: choose while they wait.
-        with handle.write() as view:
-            now = handle.clock()
-            request, earlier_round = _read_question(handle, view, arguments, now)
-            if earlier_round is not None:
-                return view.network, earlier_round
-            proposal = propose(handle, view, request, prepare(handle, view, request, now), now)
-            _check_accepted(view.network, proposal[0], request)
-            network, opened = view.network, _append(handle, view, proposal, request)
-        return network, _noted(handle, network, opened, proposal[1])
+                fits = _still_next(view, proposal) and _may_be_chosen(view, proposal)
+                if fits:
+                    opened = _append(view, proposal)
+            if fits:
+                break
+        else:
+            # Others kept opening rounds: choose while they wait.
+            with handle.write() as view:
+                draft = prepare(view, arguments, handle.clock())
+                if isinstance(draft, Round):
+                    return view.network, draft
+                proposal = propose(draft)
+                _check_accepted(proposal)
+                opened = _append(view, proposal)
+    # Who asks why is answered from memory, as long as it is the last round.
+    handle.memory.keep("evidence", (opened.id, proposal.network.revision), proposal.evidence)
+    counts = opened.contacted.size, opened.held_out.size
+    _log.info("campaign %r: round %d opened, %d contacted, %d held out", handle.record.name, opened.number, *counts)
+    return proposal.network, opened
 
 
-class Prepared(NamedTuple):
-    """What a choice needs beside the model: constraints, how forecasts did, what responses are worth, who tires."""
+class Draft(NamedTuple):
+    """A question, and what a choice needs beside the model: constraints, how forecasts did, worth, who tires."""
 
+    view: View
+    now: float
+    question: Question
     rules: Constraints
     past: Sequence[Outcome]
     worth: Worth | None
     weary: Weariness | None
 
 
-def prepare(handle: Handle, view: View, request: Question, now: float) -> Prepared:
-    """Read what a choice needs; the model is brought up to date."""
-    rules = constrain(view.network, barred_now(handle, view, request, now), request, now)
+class Proposal(NamedTuple):
+    """A round that could be opened, the network that it is for, and why these users were chosen."""
+
+    question: Question
+    network: Network
+    round: Round
+    evidence: Evidence
+
+
+def prepare(view: View, arguments: Mapping[str, Any], now: float) -> Draft | Round:
+    """Read and check a question and what a choice needs; the model is brought up to date.
+
+    If the same request has opened a round before, that round is the answer.
+    """
+    handle = view.handle
+    question = Reader(handle.record.settings, view.network, view.catalogues(), now).read(arguments)
+    if question.request_id is not None and (earlier := view.ledger.opened_by(question.request_id)) is not None:
+        check_same(earlier, question)
+        return earlier
+    check_sizes(view.ledger, view.catalogues(), question.sizes)
+    rules = constrain(view.network, barred_now(handle, view, question, now), question, now)
     handle.model.follow(view, wanted(view, "ask"))
-    worth = worth_of(view, request.product.product)
-    return Prepared(rules, past_outcomes(view), worth, weariness(view, now))
+    worth = worth_of(view, question.product.product)
+    return Draft(view, now, question, rules, past_outcomes(view), worth, weariness(view, now))
 
 
-def _noted(handle: Handle, network: Network, record: Round, evidence: Evidence) -> Round:
-    """The round that was opened; who asks why is answered from memory, as long as it is the last one."""
-    handle.memory.keep("evidence", (record.id, network.revision), evidence)
-    counts = record.contacted.size, record.held_out.size
-    _log.info("campaign %r: round %d opened, %d contacted, %d held out", handle.record.name, record.number, *counts)
-    return record
-
-
-def _read_question(
-    handle: Handle, view: View, arguments: Mapping[str, Any], now: float
-) -> tuple[Question, Round | None]:
-    """The checked request, and the round that it has opened already, if any."""
-    request = Reader(handle.record.settings, view.network, view.catalogues(), now).read(arguments)
-    earlier_round = None
-    if request.request_id is not None:
-        earlier_round = view.ledger.opened_by(request.request_id)
-    if earlier_round is not None:
-        check_same(earlier_round, request)
-    else:
-        check_sizes(view.ledger, view.catalogues(), request.sizes)
-    return request, earlier_round
-
-
-def _still_next(view: View, network: Network, proposed: Round) -> bool:
+def _still_next(view: View, proposal: Proposal) -> bool:
     """Whether the choice may be opened as a round: same network, nobody asked meanwhile.
 
     What was told or closed meanwhile is no reason to choose again: the next round learns it.
     """
-    if proposed.request_id is not None and view.ledger.opened_by(proposed.request_id):
+    request_id, ledger = proposal.question.request_id, view.ledger
+    if request_id is not None and ledger.opened_by(request_id):
         return False
-    return view.ledger.revision == network.revision and view.ledger.next_number() == proposed.number
+    return ledger.revision == proposal.network.revision and ledger.next_number() == proposal.round.number
 
 
-def _may_be_chosen(handle: Handle, view: View, request: Question, proposed: Round) -> bool:
+def _may_be_chosen(view: View, proposal: Proposal) -> bool:
     """Whether everybody chosen may still be contacted; people may have opted out, or other campaigns asked for them."""
-    barred = barred_now(handle, view, request, proposed.opened)
-    return not barred.reasons[proposed.chosen].any()
+    moment = proposal.round.opened
+    barred = barred_now(view.handle, view, proposal.question, moment)
+    return not barred.reasons[proposal.round.chosen].any()
 
 
-def _check_accepted(network: Network, proposed: Round, request: Question) -> None:
+def _check_accepted(proposal: Proposal) -> None:
     """Refuse to open another round than the one that somebody saw and accepted."""
-    if request.proposal is not None and request.proposal != _proposal_id(network, proposed, request):
+    if proposal.question.proposal not in (None, _proposal_id(proposal)):
         raise StateError(
             "other users would be chosen or held out by now than in the proposal, or with other rules: "
             "rounds were opened or closed meanwhile, people have opted out, or the question is another one.",
@@ -139,8 +141,9 @@ def _check_accepted(network: Network, proposed: Round, request: Question) -> Non
         )
 
 
-def _proposal_id(network: Network, proposed: Round, request: Question) -> str:
+def _proposal_id(proposal: Proposal) -> str:
     """A digest of all that somebody accepts; the same choice at another time has the same."""
+    question, network, proposed, _ = proposal
     strategies = proposed.strategy_of("contacted")
     contacted = proposed.contacted.tolist()
     parts = [
@@ -149,20 +152,20 @@ def _proposal_id(network: Network, proposed: Round, request: Question) -> str:
         network.ids(proposed.held_out),
         None if strategies is None else [strategies[row] for row in contacted],
         [proposed.cost, proposed.window, proposed.credit, proposed.objective],
-        [request.holdout, request.cooldown, request.audience_rest, request.budget],
+        [question.holdout, question.cooldown, question.audience_rest, question.budget],
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def _append(handle: Handle, view: View, proposal: tuple[Round, Evidence], request: Question) -> Round:
+def _append(view: View, proposal: Proposal) -> Round:
     """Write a proposed round, and log it."""
-    check_sizes(view.ledger, view.catalogues(), request.sizes)
-    proposed, evidence = proposal
+    check_sizes(view.ledger, view.catalogues(), proposal.question.sizes)
+    proposed = proposal.round
     counts = {"id": proposed.id, "contacted": proposed.contacted.size}
     seq = view.append("asked", proposed.number, counts, proposed.opened)
     record = replace(proposed, revision=seq)
     view.put_round(record)
-    view.session.put_explanation(view.number, record.number, evidence.to_blob())
+    view.session.put_explanation(view.number, record.number, proposal.evidence.to_blob())
     return record
 
 
@@ -182,13 +185,14 @@ def preview(handle: Handle, arguments: Mapping[str, Any]) -> Preview:
         with handle.read() as view:
             view.ledger = view.ledger.with_due_closed(now)
             network, columns = view.network, view.user_columns
-            request, _ = _read_question(handle, view, {**arguments, "request_id": None}, now)
-            terms = Reader(handle.record.settings, network, view.catalogues(), now).terms(request)
-            prepared = prepare(handle, view, request, now)
-        record, evidence = propose(handle, view, request, prepared, now)
-        best = record
-        if request.users is not None:
-            best, _ = propose(handle, view, replace(request, users=None), prepared, now)
+            draft = prepare(view, {**arguments, "request_id": None}, now)
+            assert isinstance(draft, Draft)
+            terms = Reader(handle.record.settings, network, view.catalogues(), now).terms(draft.question)
+        proposal = propose(draft)
+        best = proposal.round
+        if draft.question.users is not None:
+            best = propose(draft._replace(question=replace(draft.question, users=None))).round
+    record = proposal.round
     assert record.reach is not None
     assert best.reach is not None
     seen = record.seen(network)
@@ -197,71 +201,74 @@ def preview(handle: Handle, arguments: Mapping[str, Any]) -> Preview:
         **same,
         best=best.reach,
         difference=record.reach.mean - best.reach.mean,
-        explanation=Explainer(network, record, evidence, columns).seeds(),
+        explanation=Explainer(network, record, proposal.evidence, columns).seeds(),
         terms=terms,
-        proposal=_proposal_id(network, record, request),
+        proposal=_proposal_id(proposal),
     )
 
 
-def propose(handle: Handle, view: View, request: Question, prepared: Prepared, now: float) -> tuple[Round, Evidence]:
-    """Choose seeds under the request's constraints; the round to open, and why these were chosen."""
-    rules, past, worth, weary = prepared
-    network = view.network
+def propose(draft: Draft) -> Proposal:
+    """Choose seeds under the question's constraints; the round to open, and why these were chosen."""
+    view, now, question, rules, past, worth, weary = draft
+    handle, network = view.handle, view.network
     number = view.ledger.next_number()
     rng = np.random.default_rng([handle.record.settings["seed"], number])
     by_value = handle.record.settings["metric"] == "value"
     weights = worth.weights() if worth is not None and by_value else None
-    choice = Chooser(handle.model.policy, network, rules, request, rng, handle.engine, weights).choice()
+    choice = Chooser(handle.model.policy, network, rules, question, rng, handle.engine, weights).choice()
     rows = choice.rows
-    held = _hold_out(rules, rows, request.holdout, rng)
+    held = _hold_out(rules, rows, question.holdout, rng)
     contacted, beliefs = rows[~np.isin(rows, held)], choice.beliefs
-    shown = told = foresee(beliefs, contacted, request.objective, past, worth, rng, handle.engine)
-    if request.shadow is not None:
-        contacted, places = request.shadow.rows, beliefs.places.copy()
+    shown = told = foresee(beliefs, contacted, question.objective, past, worth, rng, handle.engine)
+    if question.shadow is not None:
+        contacted, places = question.shadow.rows, beliefs.places.copy()
         if np.unique(contacted).size < contacted.size:
             raise InputError("names a user twice; name each once.", argument="shadow")
-        if request.shadow.places is not None:
-            places[contacted] = request.shadow.places
+        if question.shadow.places is not None:
+            places[contacted] = question.shadow.places
         beliefs = replace(beliefs, places=places)
-        told = foresee(beliefs, contacted, request.objective, past, worth, rng, handle.engine)
+        told = foresee(beliefs, contacted, question.objective, past, worth, rng, handle.engine)
     strategies = None
-    if request.strategies is not None:
-        strategies = RoundStrategies(request.strategies, request.per_user, choice.strategies, beliefs.places[contacted])
-    window_ends = None if request.window is None else now + request.window
+    if question.strategies is not None:
+        strategies = RoundStrategies(
+            question.strategies, question.per_user, choice.strategies, beliefs.places[contacted]
+        )
+    window_ends = None if question.window is None else now + question.window
     record = Round(
         number=number,
         id=round_id(handle.record, number),
         status="open",
         opened=now,
-        deadline=window_ends if request.deadline is None else request.deadline,
+        deadline=window_ends if question.deadline is None else question.deadline,
         closed=None,
         revision=0,
-        request_id=request.request_id,
-        kind="ask" if request.shadow is None else "shadow",
-        context=request.product,
+        request_id=question.request_id,
+        kind="ask" if question.shadow is None else "shadow",
+        context=question.product,
         contacted=contacted,
         strategies=strategies,
-        k=request.k,
+        k=question.k,
         chosen=rows,
         gains=_added(rows, held, shown.gains, choice.beliefs),
         held_out=held,
         must_include=rules.must_include,
-        listed=request.users is not None,
+        listed=question.users is not None,
         left_out={reason.name: count for reason, count in rules.counts().items()},
         cost=rules.spent(contacted, beliefs.places[contacted]),
-        window=request.window,
-        credit=request.credit,
-        objective=request.objective,
+        window=question.window,
+        credit=question.credit,
+        objective=question.objective,
         reach=shown.reach,
         forecast=told.forecast,
-        value=view.catalogue("product").value(request.product.product),
+        value=view.catalogue("product").value(question.product.product),
         revenues=_added(rows, held, shown.revenues, choice.beliefs, None if worth is None else worth.means),
         unit=told.unit,
         revenue_forecast=told.revenue_forecast,
-        request=request.fingerprint,
-        fatigue=fatigue_of(network.graph, view.ledger, contacted, now, rules.allowed, request.audience_rest, weary),
+        request=question.fingerprint,
+        fatigue=fatigue_of(network.graph, view.ledger, contacted, now, rules.allowed, question.audience_rest, weary),
     )
-    return record, collect_evidence(network, rules, choice, None if weights is None else worth)
+    evidence = collect_evidence(network, rules, choice, None if weights is None else worth)
+    return Proposal(question, network, record, evidence)
 
 
 def _added(rows: I64, held: I64, gains: F64 | None, beliefs: Beliefs, values: F64 | None = None) -> F64:

@@ -1,24 +1,18 @@
-"""Records as JSON and back, for the store, commands, the service and its client; and a policy by its name."""
+"""Records as JSON and back, for the store, commands, the service and its client."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from tensorucb import policies
-from tensorucb.checks import refusal
-from tensorucb.errors import FileFormatError, InputError
-from tensorucb.policies import Policy
+from tensorucb.errors import FileFormatError
 
 T = TypeVar("T")
-
-_ABSTRACT = ("UCBPolicy", "Policy")
 
 
 def to_json(value: Any) -> Any:
@@ -71,27 +65,3 @@ def _reader(kind: Any) -> _Read | None:
     if isinstance(origin, type) and issubclass(origin, Mapping) and (read := _reader(parts[1])) is not None:
         return lambda value: {name: read(entry) for name, entry in value.items()}
     return None
-
-
-def _is_policy(name: Any) -> bool:
-    return name in policies.__all__ and name not in _ABSTRACT and hasattr(getattr(policies, name), "bind")
-
-
-def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
-    """A policy by its name; an argument ``policy`` is the name of another, or its ``type`` and ``arguments``."""
-    if not _is_policy(name):  # only the one that is named is loaded
-        raise refusal("policy", f"one of {', '.join(filter(_is_policy, policies.__all__))}", name)
-    wanted = f"the arguments of {name} as a JSON object"
-    try:
-        arguments = json.loads(settings) if isinstance(settings, str) else settings
-        if not isinstance(arguments, dict):
-            raise refusal("policy_settings", wanted, arguments)
-        if isinstance(inner := arguments.get("policy"), str | dict):
-            spec = {"type": inner} if isinstance(inner, str) else inner
-            arguments = {**arguments, "policy": policy_named(spec.get("type"), spec.get("arguments", {}))}
-        built: Policy = getattr(policies, name)(**arguments)
-    except InputError:
-        raise
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"must be {wanted} ({error}).", argument="policy_settings") from error
-    return built

@@ -47,7 +47,7 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         number = view.number
         network = view.network
         records = view.rounds()
-        told = session.responses(number, 1, view.ledger.last, event_ids=True)
+        told = session.responses(number, 1, view.ledger.next_number() - 1, event_ids=True)
         log = [
             (e.seq, e.kind, e.round, json.dumps(dict(e.payload), sort_keys=True), e.created)
             for e in session.events(number)

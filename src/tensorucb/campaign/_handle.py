@@ -108,7 +108,7 @@ class View:
     """
 
     def __init__(self, handle: Handle, session: Session, ledger: Ledger) -> None:
-        self._handle = handle
+        self.handle = handle
         self.session = session
         self.number = handle.record.campaign
         self.memory = handle.memory
@@ -127,8 +127,8 @@ class View:
         data = self.session.blob(self.number, f"world-{self.ledger.revision:08d}")
         if data is None:
             raise FileFormatError(
-                f"campaign {self._handle.record.name!r} has lost its network. "
-                f"Use a backup of {self._handle.store.masked_url}."
+                f"campaign {self.handle.record.name!r} has lost its network. "
+                f"Use a backup of {self.handle.store.masked_url}."
             )
         return network_from_blob(data, self.session.users(self.number))
 
@@ -164,7 +164,7 @@ class View:
         record = self.ledger.rounds.get(int(digits)) if re.fullmatch("[0-9]{1,18}", digits) else None
         if record is None or text not in (digits, record.id):
             raise UnknownIdError(
-                f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}.",
+                f"campaign {shown(self.handle.record.name)} has no round {shown(round_id)}.",
                 advice=("Use the id that ", call("ask"), " gave, or its number; ", call("rounds"), " lists them."),
             )
         return record
@@ -175,7 +175,7 @@ class View:
 
     def rounds(self) -> list[Round]:
         """All rounds by number."""
-        return [record for _, record in sorted(self.ledger.rounds.items())]
+        return self.ledger.by_number
 
     def told(self, number: int, revision: int | None = None) -> Told:
         """What a round was told, by edge number, up to a revision of it or until now.
@@ -193,7 +193,7 @@ class View:
             # Whoever goes through rounds in their order reads more and more of them at once.
             follows = self._next <= number < self._next + _GAP
             self._span = min(2 * self._span, _MOST_AHEAD) if follows else 1
-            end = max(number, min(number + self._span - 1, self.ledger.last))
+            end = max(number, min(number + self._span, self.ledger.next_number()) - 1)
             rounds = self.session.responses(self.number, number, end)
             self._ahead = {at: Told.of(rows, self.network) for at, rows in rounds.items()}
             self._next = end + 1
@@ -201,7 +201,7 @@ class View:
 
     def leave_out(self, pair: Pair, reason: str) -> None:
         """A round cannot be learned: models of this process go on without it, until there is more to learn from it."""
-        for place in (self, self._handle):
+        for place in (self, self.handle):
             place.ledger = replace(place.ledger, unlearned={**place.ledger.unlearned, pair: reason})
 
     def append(self, kind: str, round_number: int | None, payload: Mapping[str, Any], now: float) -> int:
@@ -237,7 +237,7 @@ class View:
 
     def put_network(self, network: Network) -> None:
         """Replace the network; the model is learned again on the new one."""
-        self._handle.tallied = 0
+        self.handle.tallied = 0
         old = self.session.blobs(self.number, "world-")
         self.session.put_blob(self.number, f"world-{network.revision:08d}", network_to_blob(network))
         self.session.delete_blobs(self.number, [*old, *self.session.blobs(self.number, SNAPSHOTS), TALLY])

@@ -89,10 +89,15 @@ class Ledger:
         return replace(self, rounds=rounds, told=told, learned=_learned(self.learned, events[1:]), **last)
 
     @cached_property
+    def by_number(self) -> list[Round]:
+        """All rounds, the first one first."""
+        return list(self.rounds.values())  # the store gives them so, and new ones come behind
+
+    @cached_property
     def in_order(self) -> list[Pair]:
         """All rounds that can be learned, as they are now: imported history first, then by number."""
-        closed = [r for r in self.rounds.values() if r.status == "closed" and r.quarantined is None]
-        pairs = [r.pair for r in sorted(closed, key=lambda r: (r.kind != "history", r.number))]
+        closed = [r for r in self.by_number if r.status == "closed" and r.quarantined is None]
+        pairs = [record.pair for record in sorted(closed, key=lambda record: record.kind != "history")]
         return [pair for pair in pairs if pair not in self.unlearned]
 
     def kept(self, known: Sequence[Pair]) -> list[Pair]:
@@ -104,12 +109,12 @@ class Ledger:
 
     def unreported(self) -> dict[Pair, str]:
         """The rounds that could not be learned as they are now, of which the log does not know it yet."""
-        closed = {record.pair for record in self.rounds.values() if record.status == "closed"}
-        return {pair: reason for pair, reason in sorted(self.unlearned.items()) if pair in closed}
+        unlearned = [(self.rounds[pair[0]], pair, reason) for pair, reason in sorted(self.unlearned.items())]
+        return {pair: reason for r, pair, reason in unlearned if r.status == "closed" and r.pair == pair}
 
     def quarantined(self) -> dict[str, str]:
         """Ids of the closed rounds that could not be learned, and why."""
-        closed = [record for _, record in sorted(self.rounds.items()) if record.status == "closed"]
+        closed = [record for record in self.by_number if record.status == "closed"]
         reasons = {record.id: self.unlearned.get(record.pair, record.quarantined) for record in closed}
         return {name: reason for name, reason in reasons.items() if reason is not None}
 
@@ -117,38 +122,22 @@ class Ledger:
         """Changes whenever somebody tells this round something new."""
         return self.loaded, self.told.get(number, 0)
 
-    @cached_property
-    def last(self) -> int:
-        """The number of the last round; 0 before there is one."""
-        return max(self.rounds, default=0)
-
     def next_number(self) -> int:
         """The number of the next round."""
-        return self.last + 1
+        return self.by_number[-1].number + 1 if self.rounds else 1
 
     def sizes(self) -> list[int] | None:
         """Lengths of the feature vectors of the first context that is or will be learned; None before there is one."""
-        for _, record in sorted(self.rounds.items()):
-            if record.status != "cancelled":
-                return record.sizes
-        return None
-
-    @cached_property
-    def _requests(self) -> dict[str | None, Round]:
-        return {record.request_id: record for record in self.rounds.values()}
+        return next((record.sizes for record in self.by_number if record.status != "cancelled"), None)
 
     def opened_by(self, request_id: str) -> Round | None:
         """The round that this request has opened, if there is one."""
-        return self._requests.get(request_id)
-
-    @cached_property
-    def _ending(self) -> list[tuple[Round, float]]:
-        records = [record for _, record in sorted(self.rounds.items()) if record.status == "open"]
-        return [(record, record.deadline) for record in records if record.deadline is not None]
+        return next((record for record in reversed(self.by_number) if record.request_id == request_id), None)
 
     def due(self, now: float) -> list[Round]:
         """Open rounds whose deadline has passed."""
-        return [record for record, deadline in self._ending if deadline <= now]
+        ending = [record for record in self.by_number if record.status == "open"]
+        return [record for record in ending if record.deadline is not None and record.deadline <= now]
 
     def with_due_closed(self, now: float) -> Ledger:
         """The same with the open rounds whose deadline has passed as closed ones; the store knows nothing of it."""

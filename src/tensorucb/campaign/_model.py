@@ -27,6 +27,7 @@ from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import of_sources
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told, learned
+from tensorucb.checks import refusal
 from tensorucb.errors import FileFormatError, InputError, StateError
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.policies import Policy, PolicyState
@@ -43,6 +44,7 @@ _ROUND = 200
 _SHORT, _SHARE = 40_000, 0.05
 _LONG = 1.0  # seconds of learning after which a snapshot is worth its bytes
 _REASON = 300  # characters of an error that the log keeps
+_ABSTRACT = ("UCBPolicy", "Policy")
 
 Caller = Literal["ask", "close", "sync"]
 """Who brings the model up to date; whoever is not waited for may learn a long past again."""
@@ -82,11 +84,36 @@ def build_policy(spec: Mapping[str, Any], policy: Policy | None) -> Policy:
             f"the campaign's policy {spec['type']} is not of this package. "
             "Load it in Python, with load_campaign(…, policy=…)."
         )
-    arguments = dict(spec["arguments"])
-    for name, value in arguments.items():
-        if isinstance(value, Mapping) and set(value) == {"type", "own", "arguments"}:  # a policy inside the policy
-            arguments[name] = build_policy(value, None)
-    built: Policy = getattr(policies, spec["type"])(**arguments)
+    return _built(spec["type"], spec["arguments"])
+
+
+def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
+    """A policy by its name; an argument ``policy`` is the name of another, or its ``type`` and ``arguments``."""
+    if not _is_policy(name):  # only the one that is named is loaded
+        raise refusal("policy", f"one of {', '.join(filter(_is_policy, policies.__all__))}", name)
+    wanted = f"the arguments of {name} as a JSON object"
+    try:
+        arguments = json.loads(settings) if isinstance(settings, str) else settings
+        if not isinstance(arguments, dict):
+            raise refusal("policy_settings", wanted, arguments)
+        return _built(name, arguments)
+    except InputError:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"must be {wanted} ({error}).", argument="policy_settings") from error
+
+
+def _is_policy(name: Any) -> bool:
+    return name in policies.__all__ and name not in _ABSTRACT and hasattr(getattr(policies, name), "bind")
+
+
+def _built(name: str, arguments: Mapping[str, Any]) -> Policy:
+    """A policy of this package; its argument ``policy``, if it has one, says another."""
+    inner = arguments.get("policy")
+    if isinstance(inner, str | dict):
+        spec = {"type": inner} if isinstance(inner, str) else inner
+        arguments = {**arguments, "policy": policy_named(spec.get("type"), spec.get("arguments", {}))}
+    built: Policy = getattr(policies, name)(**arguments)
     return built
 
 

@@ -136,7 +136,7 @@ def create(
     held = merged(told.kinds, _pairs("--kind", kinds, "products.size=category"))
     with Progress("create") as progress:
         from tensorucb.campaign import create_campaign, read_campaign_data
-        from tensorucb.campaign._documents import policy_named
+        from tensorucb.campaign._model import policy_named
         from tensorucb.campaign._people import read_cap
         from tensorucb.campaign._question import read_plain
         from tensorucb.campaign._stored import campaign_exists

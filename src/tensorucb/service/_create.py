@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, StrictBool, StrictInt
 
 from tensorucb.campaign import create_campaign, read_campaign_data
-from tensorucb.campaign._documents import policy_named
+from tensorucb.campaign._model import policy_named
 from tensorucb.campaign._stored import campaign_exists
 from tensorucb.campaign._tables import NAMES, with_consent
 from tensorucb.choices import Credit, Metric, Objective
