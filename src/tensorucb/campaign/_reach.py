@@ -152,34 +152,28 @@ def foresee(
     if audience.size == 0:
         outlook = Outlook(Reach(0.0, 0.0, 0.0, objective=objective), None, np.zeros(rows.size))
     else:
-        outlook = _responders(audience, rows, objective, past, rng, engine)
+        forecast = shown = _stated(audience)
+        if objective == "direct":
+            gains, most = expected_gains(beliefs, rows), audience.size
+        else:
+            gains, shown = _cascades(beliefs, rows, rng, engine)
+            most = beliefs.graph.n_nodes - rows.size
+        low, high = shown.widened(width_factor(past, LEVEL), most)
+        # The interval always holds the mean, which a rare large number moves further than the quantiles.
+        ends = float(min(low, math.floor(shown.mean))), float(max(high, math.ceil(shown.mean)))
+        outlook = Outlook(Reach(shown.mean, *ends, objective=objective), forecast, gains)
     return outlook if worth is None else _with_revenue(outlook, audience, rows, worth, past, engine)
 
 
-def _responders(
-    audience: Audience,
-    rows: I64,
-    objective: str,
-    past: Sequence[Outcome],
-    rng: np.random.Generator,
-    engine: Engine | None,
-) -> Outlook:
-    beliefs, graph = audience.beliefs, audience.beliefs.graph
-    forecast = _stated(audience)
-    factor = width_factor(past, LEVEL)
-    if objective == "direct":
-        low, high = forecast.widened(factor, audience.size)
-        return Outlook(_reach(forecast.mean, low, high, objective), forecast, expected_gains(beliefs, rows))
+def _cascades(beliefs: Beliefs, rows: I64, rng: np.random.Generator, engine: Engine | None) -> tuple[F64, Forecast]:
+    """Users that each seed adds in simulated cascades, and the forecast of all of them."""
 
     def simulate(p: F64, runs: int) -> F64:
-        """Users that each seed adds in simulated cascades."""
-        return simulate_gains(graph, p, rows, runs, rng, redundancy=beliefs.redundancy, engine=engine)
+        return simulate_gains(beliefs.graph, p, rows, runs, rng, redundancy=beliefs.redundancy, engine=engine)
 
     shares, added = _in_all_rounds(beliefs, _RUNS, simulate)
     totals = added.sum(axis=1)
-    mean = float(shares @ totals)
-    low, high = _weighted(mean, shares, totals).widened(factor, graph.n_nodes - rows.size)
-    return Outlook(_reach(mean, low, high, objective), forecast, shares @ added)
+    return shares @ added, _weighted(float(shares @ totals), shares, totals)
 
 
 def _in_all_rounds(beliefs: Beliefs, runs: int, simulate: Callable[[F64, int], F64]) -> tuple[F64, F64]:
@@ -362,11 +356,6 @@ def width_factor(past: Sequence[Outcome], level: float) -> float:
     # Each miss stands for the middle of its share.
     middle = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
     return float(np.interp(level, middle, misses[order]))
-
-
-def _reach(mean: float, low: float, high: float, objective: str) -> Reach:
-    """The interval always holds the mean, which a rare large number moves further than the quantiles."""
-    return Reach(mean, float(min(low, math.floor(mean))), float(max(high, math.ceil(mean))), objective=objective)
 
 
 @dataclass(frozen=True)
