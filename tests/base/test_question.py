@@ -52,8 +52,8 @@ def sent_settings(folder):
         (RemoteCampaign.ask, ()),
         (RemoteCampaign.preview, ()),
         # A product may be given by its features, and one strategy by its own option.
-        (ask, ("name", "features", "strategy", "storage", "json")),
-        (preview, ("name", "features", "strategy", "storage", "json")),
+        (ask, ("campaign", "features", "strategy", "storage")),
+        (preview, ("campaign", "features", "strategy", "storage")),
     ],
 )
 def test_every_door_of_a_question_takes_all_arguments(door, other):

@@ -16,7 +16,7 @@ import typer.main
 
 from tensorucb.cli import _interrupt
 from tensorucb.cli._errors import error_text
-from tensorucb.cli._options import HELP, Group, commands
+from tensorucb.cli._options import HELP, Commands, Group
 from tensorucb.cli._output import one_line, safe_streams, say
 from tensorucb.errors import TensorUCBError
 
@@ -164,8 +164,9 @@ def load_command(name: str) -> Any:
     """Import a command's file and turn its function or sub-app into a command."""
     target = _target(name)
     if not isinstance(target, typer.Typer):
-        function, target = target, commands()
-        target.command(name, context_settings=HELP)(function)
+        function = target
+        target = Commands()
+        target.add(name)(function)
     command = typer.main.get_command(target)
     command.name = name
     for each in (command, *getattr(command, "commands", {}).values()):

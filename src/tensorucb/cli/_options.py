@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import os
 import re
@@ -10,12 +12,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
-from typer import Argument, BadParameter, CallbackParam, Context, Option, Typer
+from typer import Argument, BadParameter, CallbackParam, Context, Exit, Option, Typer
 from typer.core import TyperGroup
 
-from tensorucb.cli._output import one_line, say
+from tensorucb.cli._output import Answer, one_line, say
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.question import help_of
@@ -46,9 +48,60 @@ class Group(TyperGroup):
         return (self.commands[name].help or "").split("\n")[0]
 
 
-def commands(help: str | None = None) -> Typer:
-    """An empty group of commands, without rich, whose import is half of the time that --help takes."""
-    return Typer(help=help, cls=Group, add_completion=False, rich_markup_mode=None, context_settings=HELP)
+class Commands(Typer):
+    """A group of commands, without rich, whose import is half of the time that --help takes."""
+
+    def __init__(self, help: str | None = None) -> None:
+        super().__init__(help=help, cls=Group, add_completion=False, rich_markup_mode=None, context_settings=HELP)
+
+    def add(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """A decorator that makes a function the command of this name."""
+
+        def added(function: Callable[..., Any]) -> Callable[..., Any]:
+            self.command(name, context_settings=HELP)(_called_by_typer(function, name))
+            return function
+
+        return added
+
+
+def _called_by_typer(function: Callable[..., Any], command: str) -> Callable[..., None]:
+    """The function of a command with the parameters that many have, and that prints its answer.
+
+    All that return an `Answer` take --json. One whose first parameter is ``campaign`` takes NAME and --storage, and
+    gets the open campaign.
+    """
+    hints = get_type_hints(function, localns={"Campaign": Any}, include_extras=True)
+    defaults = {each.name: each.default for each in inspect.signature(function).parameters.values()}
+    own = set(defaults)
+    if "campaign" in own:
+        hints |= {"name": Name, "storage": Storage}
+        defaults = {"name": inspect.Parameter.empty, **defaults, "storage": STORAGE}
+        del defaults["campaign"]
+    if Answer in (hints["return"], *get_args(hints["return"])):
+        hints["json"] = Json
+        defaults["json"] = False
+
+    @functools.wraps(function)
+    def run(**options: Any) -> None:
+        arguments = {name: value for name, value in options.items() if name in own}
+        if "campaign" in own:
+            # What was found is printed after the block, where nothing is open any more.
+            with campaign_at(options["storage"], options["name"], command) as campaign:
+                answer = function(campaign=campaign, **arguments)
+        else:
+            answer = function(**arguments)
+        if answer is not None:
+            answer.print(json=options["json"])
+            if answer.failed:
+                raise Exit(1)
+
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
+        for name, default in defaults.items()
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
 
 
 # -- checks --
@@ -192,7 +245,7 @@ Yes = Annotated[bool, Option("--yes", help="Do not ask: it cannot be undone.")]
 
 @contextmanager
 def campaign_at(storage: str, name: str, doing: str) -> Iterator[Campaign]:
-    """The campaign, closed again at the end; print what was found after the block, where nothing is open any more."""
+    """The campaign, closed again at the end."""
     from tensorucb.campaign import load_campaign
 
     with Progress(doing), load_campaign(name, storage=storage) as campaign:

@@ -15,8 +15,8 @@ import select
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, TextIO
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TextIO
 
 _LONGEST_VALUE, _LONGEST_MESSAGE = 160, 1_000
 _PADDED = 80  # a pipe's columns are aligned up to this width; longer cells stand whole, out of line
@@ -55,23 +55,22 @@ def _cell(value: object) -> str:
     return _printable(str(value)).encode(encoding, "backslashreplace").decode(encoding)
 
 
+def left_out_lines(report: Any) -> Iterator[str]:
+    """Which rows of a table were left out, and how the others were read."""
+    return (f"  {shown(entry)}" for entry in (*report.left_out, *report.remarks))
+
+
+def report_lines(lines: Iterable[str]) -> Iterator[str]:
+    """What was made of tables, a line each; those that are indented stay so."""
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        yield line[:indent] + shown(line[indent:])
+
+
 def count(number: int, what: str) -> str:
     """``1 row``, ``2,000 rows``, ``3 strategies``."""
     several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
     return f"{number:,} {what if number == 1 else several}"
-
-
-def say_what_was_read(report: Any) -> None:
-    """Say which rows of a table were left out, and how the others were read."""
-    for entry in (*report.left_out, *report.remarks):
-        say(f"  {shown(entry)}")
-
-
-def say_report(lines: Iterable[str]) -> None:
-    """Say what was made of tables, a line each; those that are indented stay so."""
-    for line in lines:
-        indent = len(line) - len(line.lstrip())
-        say(line[:indent] + shown(line[indent:]))
 
 
 def say(text: str = "", *, err: bool = False) -> None:
@@ -94,11 +93,6 @@ def _write(text: str, *, err: bool = False) -> None:
     stream: TextIO | None = sys.stderr if err else sys.stdout
     if stream is not None:  # a program may be started without
         stream.write(text)
-
-
-def say_next(command: str) -> None:
-    """The command to type next, on one line for the terminal to break, so that it can be copied."""
-    _write(f"Next: {_printable(command)}\n")
 
 
 def ask(question: str) -> str:
@@ -142,74 +136,108 @@ def _short(text: str, most: int) -> str:
     return f"{text[: most - end]}...[{len(text) - most:,} more]...{text[-end:]}"
 
 
-# -- JSON --
+# -- answers --
+
+
+class Table(NamedTuple):
+    """A table; ids in its cells have gone through :func:`shown`.
+
+    The columns in ``words`` hold text: they stand to the left and are wrapped where a terminal is too narrow. The
+    others hold numbers.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    words: Collection[str] = ()
+    title: str = ""
+    caption: str = ""
+
+
+class Next(NamedTuple):
+    """The command to type next, on one line for the terminal to break, so that it can be copied."""
+
+    command: str
+
+
+class Remark(NamedTuple):
+    """A line that is no part of the answer: it goes to stderr."""
+
+    text: str
+
+
+Block = str | Table | Next | Remark
+
+
+class Answer:
+    """What a command has to tell: a record, with ``more`` fields, as JSON; lines and tables of it for people.
+
+    With --json the ``blocks`` are not even made. The exit code is 1 if it has ``failed``.
+    """
+
+    def __init__(self, record: Any, *blocks: Block | Iterable[Block], failed: bool = False, **more: Any) -> None:
+        self.record = record
+        self.more = more
+        self.blocks = blocks
+        self.failed = failed
+
+    def print(self, *, json: bool) -> None:
+        """Print one of both forms."""
+        if json:
+            emit_json({**_document(self.record), **self.more} if self.more else self.record)
+            return
+        for entry in self.blocks:
+            for block in [entry] if isinstance(entry, str | Table | Next | Remark) else entry:
+                print_block(block)
+
+
+def print_block(block: Block) -> None:
+    """A line, or lines, or a table."""
+    if isinstance(block, str):
+        say(block)
+    elif isinstance(block, Next):
+        _write(f"Next: {_printable(block.command)}\n")
+    elif isinstance(block, Remark):
+        say(block.text, err=True)
+    else:
+        _print_table(block)
 
 
 def emit_json(value: Any) -> None:
     """One JSON document on stdout: exact, and plain ASCII where the stream or a terminal would not take the rest."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=_document)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     encodes = text.encode(encoding, "replace").decode(encoding) == text
     if not (encodes and text.replace("\n", "").isprintable()):
         # DEL is the one ASCII character that does not print and that JSON leaves as it is.
-        text = json.dumps(value, indent=2, allow_nan=False).replace("\x7f", "\\u007f")
+        text = json.dumps(value, indent=2, allow_nan=False, default=_document).replace("\x7f", "\\u007f")
     _write(text + "\n")
 
 
-def emit_record(record: Any, **more: Any) -> None:
-    """A record of the library as JSON, with further fields."""
+def _document(record: Any) -> Any:
+    """A record of the library as JSON."""
     from tensorucb.campaign._documents import to_json
 
-    emit_json({**to_json(record), **to_json(more)})
+    return to_json(record)
 
 
-def answer(json: bool, document: Any, *lines: str) -> None:
-    """The answer of a command: the document with --json, else its lines."""
-    if json:
-        emit_json(document)
-        return
-    for line in lines:
-        say(line)
-
-
-# -- tables --
-
-
-def print_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    *,
-    words: Collection[str] = (),
-    title: str = "",
-    caption: str = "",
-) -> None:
-    """A table on stdout.
-
-    Parameters
-    ----------
-    rows
-        The cells. Ids in them have gone through :func:`shown`.
-    words
-        The columns that hold text: they stand to the left and are wrapped where a terminal is too narrow. The others
-        hold numbers.
-    """
-    cells = [[_cell(cell) for cell in row] for row in rows]
-    left = [name in words for name in columns]
-    if title:
-        say(title)
-    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+def _print_table(table: Table) -> None:
+    cells = [[_cell(cell) for cell in row] for row in table.rows]
+    left = [name in table.words for name in table.columns]
+    if table.title:
+        say(table.title)
+    widths = [max(map(len, column)) for column in zip(table.columns, *cells, strict=True)]
     if on_terminal(sys.stdout):
-        _print_fitted(columns, cells, widths, left)
+        _print_fitted(table.columns, cells, widths, left)
     else:
-        lines = (list(columns), ["-" * min(width, _PADDED) for width in widths], *cells)
+        lines = (list(table.columns), ["-" * min(width, _PADDED) for width in widths], *cells)
         for line in lines:
             padded = [
                 cell.ljust(min(width, _PADDED)) if text else cell.rjust(min(width, _PADDED))
                 for cell, width, text in zip(line, widths, left, strict=True)
             ]
             _write("  ".join(padded).rstrip() + "\n")
-    if caption:
-        say(caption)
+    if table.caption:
+        say(table.caption)
 
 
 def _print_fitted(columns: Sequence[str], cells: list[list[str]], widths: list[int], left: list[bool]) -> None:

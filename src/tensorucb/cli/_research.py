@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import BadParameter, Option
 
 from tensorucb.cli._options import SPAN, between, finite, span
-from tensorucb.cli._output import one_line, print_table, say, shown
+from tensorucb.cli._output import Block, Table, one_line, shown
 from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
@@ -316,12 +316,12 @@ def explained(rows: Rows, *, replay: bool, networks: int, sign: str = "±") -> s
     return (_RESPONDERS if replay else _REGRET).format(sign=sign, over=over, ours=ours)
 
 
-def print_decisions(rows: Rows, *, title: str, networks: int = 1, replay: bool = False) -> None:
+def decisions(rows: Rows, *, title: str, networks: int = 1, replay: bool = False) -> Table:
     """The table of a comparison, which fits into 80 columns."""
     from tensorucb.experiments._results import printed_table
 
     columns, cells = printed_table(rows, sign=plus_minus())
-    print_table(
+    return Table(
         columns,
         [[shown(policy), *numbers] for policy, *numbers in cells],
         words=("Policy",),
@@ -346,29 +346,29 @@ def network_table(results: PaperResults) -> Printed:
     return ("Quantity", results.name, "Paper, Digg", "Paper, Flixster"), cells
 
 
-def print_reproduction(results: PaperResults, rows: Rows, size: str) -> None:
+def reproduction(results: PaperResults, rows: Rows, size: str) -> Iterator[Block]:
     """The results of the paper's targets, one table each; ``rows`` are those of the regret, ``size`` its length."""
     name = shown(results.name)
     if "table-network" in results.targets:
         columns, cells = network_table(results)
-        print_table([shown(column) for column in columns], cells, words=(columns[0],))
+        yield Table([shown(column) for column in columns], cells, words=(columns[0],))
     if "fig-degrees" in results.targets:
         degree = results.graph.out_degree
-        say(f"\nOut-degrees: mean {degree.mean():.1f}, largest {int(degree.max()):,}.")
+        yield f"\nOut-degrees: mean {degree.mean():.1f}, largest {int(degree.max()):,}."
     if rows:
-        print_decisions(rows, title=f"\nRegret on {name}, {size}\n")
+        yield decisions(rows, title=f"\nRegret on {name}, {size}\n")
     for label, experiment in (results.rank or {}).items():
         finals = [(rank, f"{float(experiment.final(rank).mean):.2f}") for rank in experiment.policies]
-        print_table(("Rank", "regret"), finals, words=("Rank",), title=f"\n{shown(label)} by rank\n")
+        yield Table(("Rank", "regret"), finals, words=("Rank",), title=f"\n{shown(label)} by rank\n")
     if results.runtime is not None:
         largest = max(row["users"] for row in results.runtime)
         times = [
             (shown(row["policy"]), f"{row['milliseconds']:.1f}") for row in results.runtime if row["users"] == largest
         ]
-        print_table(("Policy", "ms per round"), times, words=("Policy",), title=f"\nTime with {largest:,} users\n")
+        yield Table(("Policy", "ms per round"), times, words=("Policy",), title=f"\nTime with {largest:,} users\n")
     if results.bound is not None:
         last = results.bound.row(-1, named=True)
-        say(
+        yield (
             f"\nTheorem 1 after {last['round']} rounds: its bound is {last['bound_at_c_used']:,.0f} at the c in use, "
             f"{last['c_used']:g}, and {last['bound_at_c_needed']:,.0f} at the least c for which it holds, "
             f"{last['c_needed']:,.1f}; the cumulative regret measured is {last['TensorUCB (paper)']:,.0f}."

@@ -7,32 +7,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import STORAGE, campaign_at
-from tensorucb.cli._output import (
-    answer,
-    ask,
-    confirmed,
-    count,
-    emit_json,
-    emit_record,
-    say,
-    say_report,
-    say_what_was_read,
-    shown,
-)
+from tensorucb.cli._output import Answer, Block, Remark, ask, confirmed, count, left_out_lines, report_lines, shown
 from tensorucb.errors import StateError, UnknownIdError
 from tensorucb.money import money
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import Campaign, ForgetReport, OptReport
+    from tensorucb.campaign import Campaign, ForgetReport, HistoryReport, OptReport, Webhook
 
 People = Annotated[
     list[str], Argument(help="Ids, or @FILE with one id on each line, or with a table of users.", metavar=opt.IDS)
@@ -41,54 +29,37 @@ Everywhere = Annotated[bool, Option("--everywhere", help="For all campaigns of t
 
 
 def add_products(
-    name: opt.Name,
-    products: Path = Argument(
-        ..., help="A table with the columns of the product table.", metavar="FILE", show_default=False
-    ),
-    storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+    campaign: Campaign,
+    products: Path = Argument(..., help="A table with the columns of the product table.", metavar="FILE"),
+) -> Answer:
     """Add products to the catalogue, described by the columns of a file; known ones stay as they are."""
-    with campaign_at(storage, name, "add-products") as campaign:
-        from tensorucb.campaign._grow import entries_from
-
-        added = entries_from(campaign, "product", products)
-    _print_added(added, "product", added["products"], json)
+    return _added(campaign, "product", products)
 
 
 def add_strategies(
-    name: opt.Name,
-    strategies: Path = Argument(
-        ..., help="A table: `strategy`, numbers, optionally `cost`.", metavar="FILE", show_default=False
-    ),
-    storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+    campaign: Campaign,
+    strategies: Path = Argument(..., help="A table: `strategy`, numbers, optionally `cost`.", metavar="FILE"),
+) -> Answer:
     """Add strategies (channels, offers, discounts) to the catalogue; known ones stay as they are."""
-    with campaign_at(storage, name, "add-strategies") as campaign:
-        from tensorucb.campaign._grow import entries_from
-
-        added = entries_from(campaign, "strategy", strategies)
-    _print_added(added, "strategy", added["strategies"], json)
+    return _added(campaign, "strategy", strategies)
 
 
-def _print_added(added: Mapping[str, Any], what: str, in_all: int, json: bool) -> None:
-    if json:
-        emit_json(added)
-        return
-    say_report(added["report"])
-    say(f"{count(added['added'], what)} added, {added['known']:,} known before; the catalogue has {in_all:,}.")
+def _added(campaign: Campaign, what: Any, file: Path) -> Answer:
+    from tensorucb.campaign._grow import entries_from
+
+    added = entries_from(campaign, what, file)
+    in_all = added["products" if what == "product" else "strategies"]
+    said = f"{count(added['added'], what)} added, {added['known']:,} known before; the catalogue has {in_all:,}."
+    return Answer(added, report_lines(added["report"]), said)
 
 
 def set_costs(
-    name: opt.Name,
-    costs: list[str] = Argument(
-        ..., help="A strategy and its new cost, such as letter=1.5.", metavar="STRATEGY=COST", show_default=False
-    ),
-    storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+    campaign: Campaign,
+    costs: list[str] = Argument(..., help="A strategy and its new cost, such as letter=1.5.", metavar="STRATEGY=COST"),
+) -> Answer:
     """Change what strategies cost from now on; past rounds keep what they have spent, and the log keeps the date."""
+    from tensorucb.campaign._catalogue import by_text
+
     parts = [opt.typed(text).rpartition("=") for text in costs]
     try:
         prices = {entry: float(cost) for entry, _, cost in parts if entry}
@@ -96,93 +67,67 @@ def set_costs(
         prices = {}
     if len(prices) < len(parts):
         raise BadParameter(f"give each strategy once with its cost, such as letter=1.5; got {', '.join(costs)}.")
-    with campaign_at(storage, name, "set-costs") as campaign:
-        from tensorucb.campaign._catalogue import by_text
-
-        ids_by_text = by_text(campaign.strategies())
-        campaign.set_costs({ids_by_text.get(entry, entry): cost for entry, cost in prices.items()})
-        now = campaign.strategy_costs()
+    ids_by_text = by_text(campaign.strategies())
+    campaign.set_costs({ids_by_text.get(entry, entry): cost for entry, cost in prices.items()})
+    now = campaign.strategy_costs()
     said = ", ".join(f"{shown(entry)} {money(cost)}" for entry, cost in now.items())
-    document = {"costs": {str(entry): cost for entry, cost in now.items()}}
-    answer(json, document, f"Costs from now on: {said}.")
+    return Answer({"costs": {str(entry): cost for entry, cost in now.items()}}, f"Costs from now on: {said}.")
 
 
-def opt_out(
-    name: opt.Name,
-    users: People,
-    everywhere: Everywhere = False,
-    storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+def opt_out(campaign: Campaign, users: People, everywhere: Everywhere = False) -> Answer:
     """Never contact these people again; ids that are no users are kept, in case they join."""
-    with campaign_at(storage, name, "opt-out") as campaign:
-        report = campaign.opt_out(_listed(campaign, users), everywhere=everywhere)
-    _print_opted(report, "opted out", everywhere, json)
+    report = campaign.opt_out(_listed(campaign, users), everywhere=everywhere)
+    return Answer(report, _opted(report, "opted out", everywhere))
 
 
-def opt_in(
-    name: opt.Name,
-    users: People,
-    everywhere: Everywhere = False,
-    storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+def opt_in(campaign: Campaign, users: People, everywhere: Everywhere = False) -> Answer:
     """Undo opt-out; in a campaign with --consent this is consent as well."""
-    with campaign_at(storage, name, "opt-in") as campaign:
-        report = campaign.opt_in(_listed(campaign, users), everywhere=everywhere)
-    _print_opted(report, "opted in", everywhere, json)
+    report = campaign.opt_in(_listed(campaign, users), everywhere=everywhere)
+    return Answer(report, _opted(report, "opted in", everywhere))
 
 
 def _listed(campaign: Campaign, users: list[str]) -> list[str]:
     return opt.listed_texts(users, "USERS", opt.names_of_users(campaign))
 
 
-def _print_opted(report: OptReport, done: str, everywhere: bool, json: bool) -> None:
-    if json:
-        emit_record(report)
-        return
+def _opted(report: OptReport, done: str, everywhere: bool) -> Iterator[Block]:
     where = "for all campaigns of the store" if everywhere else "for this campaign"
     strangers = "who is no user" if report.unknown == 1 else "who are no users"
     unknown = f", and {report.unknown:,} {strangers}, kept in case they join" if report.unknown else ""
-    say(f"{count(report.users, 'user')} {done} {where}{unknown}; {report.changed:,} of these are new.")
+    yield f"{count(report.users, 'user')} {done} {where}{unknown}; {report.changed:,} of these are new."
     if report.unknown and not report.users:
-        say("None of them is a user of this campaign: check that these are its ids.", err=True)
+        yield Remark("None of them is a user of this campaign: check that these are its ids.")
     if report.in_open_rounds and done == "opted out":
-        say(f"{report.in_open_rounds:,} of them are to be contacted in open rounds: do not, if it is not done yet.")
+        yield f"{report.in_open_rounds:,} of them are to be contacted in open rounds: do not, if it is not done yet."
     if report.still_out:
-        say(f"{report.still_out:,} of them are still opted out for all campaigns; --everywhere undoes that.")
+        yield f"{report.still_out:,} of them are still opted out for all campaigns; --everywhere undoes that."
 
 
 def add_users(
-    name: opt.Name,
+    campaign: Campaign,
     users: Path = Option(..., help="New users: a table with the columns of the table of users.", metavar="FILE"),
     edges: Path | None = Option(None, help="New edges between any users: columns `source`, `target`.", metavar="FILE"),
-    storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Add users, described by the columns of a file, and edges between any users; known ones stay as they are."""
-    with campaign_at(storage, name, "add-users") as campaign:
-        from tensorucb.campaign._grow import users_from
+    from tensorucb.campaign._grow import users_from
 
-        added = users_from(campaign, users, edges)
-    if json:
-        emit_json(added)
-        return
-    say_report(added["report"])
-    say(f"{count(added['users_added'], 'user')} and {count(added['edges_added'], 'edge')} added.")
-    say(f"The network has {count(added['users'], 'user')} and {count(added['edges'], 'edge')}.")
+    added = users_from(campaign, users, edges)
+    return Answer(
+        added,
+        report_lines(added["report"]),
+        f"{count(added['users_added'], 'user')} and {count(added['edges_added'], 'edge')} added.",
+        f"The network has {count(added['users'], 'user')} and {count(added['edges'], 'edge')}.",
+    )
 
 
 def import_history(
-    name: opt.Name,
-    responses: Path = Argument(..., help="A .csv, .ndjson or .parquet file.", metavar="FILE", show_default=False),
+    campaign: Campaign,
+    responses: Path = Argument(..., help="A .csv, .ndjson or .parquet file.", metavar="FILE"),
     window: opt.Window = None,
     strict: opt.Strict = False,
     max_left_out: opt.MaxLeftOut = 0.5,
     columns: opt.Columns = None,
-    storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Learn from past campaigns or a log of purchases before the first round; again changes nothing.
 
     Fields: source, target, outcome, product, optionally strategy and round. Or a log of purchases: user, product (or
@@ -190,67 +135,60 @@ def import_history(
     campaign's), responded to them.
     """
     named = opt.column_names(columns)
-    with campaign_at(storage, name, "import-history") as campaign:
-        report = campaign.import_history(
-            responses, window=window, strict=strict, max_left_out=max_left_out, columns=named
-        )
-    if json:
-        emit_record(report)
-        return
-    say(
-        f"{count(report.rounds, 'round')} with {count(report.responses, 'response')} imported, "
-        f"{count(report.known_rounds, 'round')} known before."
-    )
+    report = campaign.import_history(responses, window=window, strict=strict, max_left_out=max_left_out, columns=named)
+    return Answer(report, _imported(report))
+
+
+def _imported(report: HistoryReport) -> Iterator[Block]:
+    rounds, responses = count(report.rounds, "round"), count(report.responses, "response")
+    yield f"{rounds} with {responses} imported, {count(report.known_rounds, 'round')} known before."
     if report.other:
-        say(f"  {count(report.other, 'row')} left out: the product is not in the catalogue.")
+        yield f"  {count(report.other, 'row')} left out: the product is not in the catalogue."
     if report.used:
-        say(f"  {count(report.used, 'row')} left out: the campaign was created from them.")
-    say_what_was_read(report)
+        yield f"  {count(report.used, 'row')} left out: the campaign was created from them."
+    yield from left_out_lines(report)
 
 
 def webhook(
-    name: opt.Name,
+    campaign: Campaign,
     url: str | None = Option(None, help="Tell this address of every round that closes from now on."),
     secret: str | None = Option(None, help="What requests are signed with: whsec_ and base64; by default a new one."),
     remove: bool = Option(False, "--remove", help="Tell nobody any more."),
-    storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Tell another system when a round closes; without options, send what is due and show how far it is.
 
     A running service sends by itself.
     """
     if secret is not None and url is None:
         raise BadParameter("--secret needs --url: both are set together.")
-    with campaign_at(storage, name, "webhook") as campaign:
-        if url is not None:
-            secret = campaign.set_webhook(url, secret)
-        elif remove:
-            campaign.remove_webhook()
-        else:
-            campaign.deliver()
-        state = campaign.status().webhook
-    if json:
-        emit_json({"webhook": None if state is None else vars(state), "secret": secret if url else None})
-        return
-    if state is None:
-        say("Nobody is told of rounds that close.")
-        return
     if url is not None:
-        say(f"Requests are signed with {secret}; it is not shown again.")
+        secret = campaign.set_webhook(url, secret)
+    elif remove:
+        campaign.remove_webhook()
+    else:
+        campaign.deliver()
+    state = campaign.status().webhook
+    return Answer({"webhook": state, "secret": secret}, _told(state, secret))
+
+
+def _told(state: Webhook | None, secret: str | None) -> Iterator[Block]:
+    if state is None:
+        yield "Nobody is told of rounds that close."
+        return
+    if secret is not None:
+        yield f"Requests are signed with {secret}; it is not shown again."
     told = count(state.delivered, "round")
-    say(f"{shown(state.url)}: {told} told, {state.pending:,} to tell, {state.failed:,} given up.")
+    yield f"{shown(state.url)}: {told} told, {state.pending:,} to tell, {state.failed:,} given up."
     if state.error is not None:
-        say(f"The last attempt failed: {shown(state.error)}.")
+        yield f"The last attempt failed: {shown(state.error)}."
 
 
 def forget(
     name: opt.Name,
-    user: str = Argument(..., help="The user's id.", metavar="USER", show_default=False),
+    user: str = Argument(..., help="The user's id.", metavar="USER"),
     yes: opt.Yes = False,
     storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Remove a person from the log and the model, and prove it by replay."""
     with campaign_at(storage, name, "forget") as campaign:
         person = _person(campaign, user)
@@ -258,12 +196,7 @@ def forget(
         raise StateError("nothing was removed, since the question was not answered with yes.")
     with campaign_at(storage, name, "forget") as campaign:
         report = campaign.forget(person)
-    if json:
-        emit_record(report)
-    else:
-        _print_forgotten(user, report)
-    if not report.proven:
-        raise typer.Exit(1)
+    return Answer(report, _forgotten(user, report), failed=not report.proven)
 
 
 def _person(campaign: Campaign, user: str) -> int | str:
@@ -278,26 +211,25 @@ def _person(campaign: Campaign, user: str) -> int | str:
     return person
 
 
-def _print_forgotten(user: str, report: ForgetReport) -> None:
+def _forgotten(user: str, report: ForgetReport) -> Iterator[Block]:
     if report.completed:
-        say(f"{shown(user)} was gone already; the files of an earlier forget are now rewritten.")
-    responses, rounds = count(report.responses, "response"), count(report.rounds, "round")
-    say(f"{responses} and {rounds} no longer name the user.")
+        yield f"{shown(user)} was gone already; the files of an earlier forget are now rewritten."
+    yield f"{count(report.responses, 'response')} and {count(report.rounds, 'round')} no longer name the user."
     after, replay = report.model_after[:16], report.replay[:16]
     told = f"the same model, {after}" if after == replay else f"DIFFERENT MODELS, {after} and {replay}"
-    say(f"The model was learned again without the user, twice: both times gave {told}.")
+    yield f"The model was learned again without the user, twice: both times gave {told}."
     searched = {
         True: "no longer hold the id",
         False: "STILL HOLD THE ID; perhaps another campaign there does",
         None: "were not searched for it",
     }
-    say(f"The store's files {searched[report.bytes_absent]}.")
+    yield f"The store's files {searched[report.bytes_absent]}."
     if report.elsewhere:
         names = ", ".join(map(shown, report.elsewhere))
-        say(f"A user of this id is also in: {names}. Forget them there as well.")
+        yield f"A user of this id is also in: {names}. Forget them there as well."
 
 
-def delete(name: opt.Name, yes: opt.Yes = False, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:
+def delete(name: opt.Name, yes: opt.Yes = False, storage: opt.Storage = STORAGE) -> Answer:
     """Delete a campaign with its users, rounds, responses and log."""
     from tensorucb.campaign import delete_campaign
 
@@ -309,4 +241,4 @@ def delete(name: opt.Name, yes: opt.Yes = False, storage: opt.Storage = STORAGE,
         if typed_name != name:
             raise StateError(f"nothing was deleted: the campaign is called {shown(name)}, not {shown(typed_name)}.")
     delete_campaign(name, storage=storage)
-    answer(json, {"deleted": name}, f"Campaign {shown(name)} is deleted.")
+    return Answer({"deleted": name}, f"Campaign {shown(name)} is deleted.")

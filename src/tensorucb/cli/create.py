@@ -11,7 +11,7 @@ from typer import Argument, BadParameter, Option
 from tensorucb.cli import _options as opt
 from tensorucb.cli._config import CampaignFile, Config, merged
 from tensorucb.cli._options import STORAGE, typed
-from tensorucb.cli._output import answer, emit_record, say, say_next, say_report, shown
+from tensorucb.cli._output import Answer, Next, report_lines, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
 from tensorucb.question import METRICS, help_of
@@ -21,8 +21,7 @@ _Table = Path | None
 
 def init(
     file: Path = Argument(Path("campaign.toml"), help="The file to write.", metavar="FILE"),
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Write a campaign file with comments, to be changed and given to `tensorucb create --config`."""
     from importlib.resources import files
 
@@ -34,12 +33,11 @@ def init(
     name = shown(shlex.quote(str(file)))
     template = (files("tensorucb.cli") / "campaign.toml").read_text("utf-8")
     write_bytes(file, template.replace("campaign.toml", name).encode())
-    answer(
-        json,
+    return Answer(
         {"file": str(file)},
         f"{shown(file)} is written. Change it to your data.",
         "To try it as it is, make a shop: tensorucb datasets make shop --out shop",
-        f"Next: tensorucb create --config {name}",
+        Next(f"tensorucb create --config {name}"),
     )
 
 
@@ -118,8 +116,7 @@ def create(
     snapshot_every: int = Option(10, help="Rounds between snapshots of the model.", callback=opt.counted),
     request_id: str | None = Option(None, help="Creating again with it finds the same campaign.", metavar="ID"),
     storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Create a campaign from followers, and optionally past purchases, products, users and strategies.
 
     Files are .csv, .tsv (also .gz), .ndjson or .parquet. Columns of products and users may hold categories, tags, text,
@@ -187,14 +184,17 @@ def create(
         ) as campaign:
             made, url = campaign.status(), campaign.store.masked_url
             following = opt.next_ask(storage, campaign, content.new)
-    if json:
-        emit_record(made, storage=url, report=content.report, next=following)
-        return
-    say_report(content.report)
-    if metric == "value":
-        say("It decides by what responses are worth, not by how many there are.")
-    say(f"Campaign {shown(made.name)} is ready in {shown(url)}.")
-    say_next(following)
+    by_value = "It decides by what responses are worth, not by how many there are."
+    return Answer(
+        made,
+        report_lines(content.report),
+        by_value if metric == "value" else (),
+        f"Campaign {shown(made.name)} is ready in {shown(url)}.",
+        Next(following),
+        storage=url,
+        report=content.report,
+        next=following,
+    )
 
 
 def _queries(texts: Sequence[str] | None) -> dict[str, str] | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
-from tensorucb.cli._output import emit_json, print_table, say, say_next, shown
+from tensorucb.cli._output import Answer, Next, Table, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.cli._research import MinActions, prepared
 
@@ -25,7 +25,7 @@ _RENAMED = (
     *("--consent", "email_optin"),
 )
 
-datasets = opt.commands("Look at and check networks and action logs; generate synthetic ones.")
+datasets = opt.Commands("Look at and check networks and action logs; generate synthetic ones.")
 
 FORMS = {
     "plain": "edges.csv and actions.csv (or followers, purchases; also .tsv, .gz, .ndjson, .parquet)",
@@ -53,28 +53,27 @@ def _figures(figures: Description) -> list[tuple[str, str]]:
     return rows + [(name, "not counted" if value is None else f"{value:,}") for name, value in counted.items()]
 
 
-@datasets.command("list")
-def list_datasets(as_json: opt.Json = False) -> None:
+@datasets.add("list")
+def list_datasets() -> Answer:
     """Name the data sets that can be generated, and the forms that can be read."""
     from tensorucb.data.sandbox import GENERATORS
 
     generated = {**GENERATORS, "shop": _SHOP}
-    if as_json:
-        emit_json({"generated": generated, "forms": FORMS})
-        return
-    print_table(("Name", "Can be generated"), list(generated.items()), words=("Name", "Can be generated"))
-    say_next("tensorucb datasets make NAME --out DIR")
-    say()
-    print_table(("Form", _HOLDS), list(FORMS.items()), words=("Form", _HOLDS))
+    return Answer(
+        {"generated": generated, "forms": FORMS},
+        Table(("Name", "Can be generated"), list(generated.items()), words=("Name", "Can be generated")),
+        Next("tensorucb datasets make NAME --out DIR"),
+        "",
+        Table(("Form", _HOLDS), list(FORMS.items()), words=("Form", _HOLDS)),
+    )
 
 
-@datasets.command("describe")
+@datasets.add("describe")
 def describe_dataset(
     directory: Path = Argument(..., help="The directory with the files.", metavar="DIR"),
     min_actions: MinActions = 0,
     strict: bool = Option(False, "--strict", help="Fail at the first malformed row."),
-    as_json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Read a data set, say what was left out and why, and print its figures (the paper's Table 2)."""
     with Progress("datasets describe"):
         from tensorucb.data import checksum, describe, read_dataset
@@ -82,16 +81,15 @@ def describe_dataset(
         dataset = prepared(read_dataset(directory, strict=strict), min_actions)
         figures = describe(dataset)
         digest = checksum(dataset)
-    if as_json:
-        report = dataset.report.as_dict()
-        emit_json({"name": dataset.name, "figures": figures.as_dict(), "report": report, "checksum": digest})
-        return
     name = shown(dataset.name)
-    print_table((name, ""), [*_figures(figures), ("checksum", digest[:16])], words=(name,))
-    say(f"\n{dataset.report}")
+    return Answer(
+        {"name": dataset.name, "figures": figures.as_dict(), "report": dataset.report.as_dict(), "checksum": digest},
+        Table((name, ""), [*_figures(figures), ("checksum", digest[:16])], words=(name,)),
+        f"\n{dataset.report}",
+    )
 
 
-@datasets.command("make")
+@datasets.add("make")
 def make_dataset(
     name: Annotated[str, Argument(help="digg_like, flixster_like, sandbox or shop.", metavar="NAME")],
     out: opt.OutDirectory,
@@ -103,8 +101,7 @@ def make_dataset(
         "--dirty",
         help="Write a shop as its systems export it: renamed columns, semicolons, €12.99, wrong rows, consent.",
     ),
-    as_json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Generate a network with an action log and write it in the plain form.
 
     `shop` writes what `tensorucb create NAME --data DIR` takes: followers, purchases up to today, products and users,
@@ -119,17 +116,14 @@ def make_dataset(
         else:
             files, about = _make_log(name, out, scale, seed, csv=csv)
             following = ["tensorucb", "datasets", "describe", str(out)]
-    if as_json:
-        emit_json({"name": name, "scale": scale, "seed": seed, "files": [str(path) for path in files], **about})
-        return
     until = f" until {about['today']}" if "today" in about else ""
-    say(
+    return Answer(
+        {"name": name, "scale": scale, "seed": seed, "files": [str(path) for path in files], **about},
         f"{name}: {about['n_users']:,} users, {about['n_edges']:,} edges, {about['n_products']:,} products, "
-        f"{about['n_actions']:,} actions{until}"
+        f"{about['n_actions']:,} actions{until}",
+        [f"  {shown(path)}" for path in files],
+        Next(shlex.join(following)),
     )
-    for path in files:
-        say(f"  {shown(path)}")
-    say_next(shlex.join(following))
 
 
 def _make_log(name: str, out: Path, scale: float, seed: int, *, csv: bool) -> tuple[list[Path], dict[str, Any]]:

@@ -10,9 +10,9 @@ from typer import Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._interrupt import ending_in_order
-from tensorucb.cli._output import count, emit_json, print_table, say, shown
+from tensorucb.cli._output import Answer, Table, count, say, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._research import print_decisions
+from tensorucb.cli._research import decisions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,10 +28,9 @@ def demo(
     seed: opt.Seed = 0,
     out: opt.OutDirectory = Path("out/demo"),
     quick: bool = Option(False, "--quick", help="A smaller network and fewer rounds: seconds."),
-    json: opt.Json = False,
     serve: bool = Option(False, "--serve", help="Show the service's page on a campaign that plays itself."),
     port: int = Option(0, min=0, max=65535, help="With --serve: the port; 0 is any free one."),
-) -> None:
+) -> Answer | None:
     """Run a campaign on a generated network in about a minute: table, explained seeds, report.html.
 
     TensorUCB (our defaults), the paper's tensor as published and with a logistic likelihood, HighDegree and Random
@@ -43,7 +42,7 @@ def demo(
     """
     if serve:
         _serve(port, seed)
-        return
+        return None
     rounds, runs = rounds or (15 if quick else 80), runs or (2 if quick else 5)
     command = f"tensorucb demo --seed {seed} --rounds {rounds} --runs {runs}" + (" --quick" if quick else "")
     with Progress("demo") as report:
@@ -61,26 +60,12 @@ def demo(
         product, reasons = _next_round(environment, policies["TensorUCB"])
         page, *figures = save_demo(out, environment, experiment, product=product, reasons=reasons, command=command)
     graph = environment.graph
-    if json:
-        emit_json(
-            {
-                "seed": seed,
-                "environment": environment.describe(),
-                "results": decision_table(experiment),
-                "product": product,
-                "seeds": [reason.row() for reason in reasons],
-                "report": str(page),
-                "figures": [str(path) for path in figures],
-            }
-        )
-        return
+    rows = decision_table(experiment)
     title = (
         f"{graph.n_nodes:,} users, {graph.n_edges:,} edges, {environment.settings.k} seeds per round, "
         f"{count(runs, 'run')} of {count(rounds, 'round')}\n"
     )
-    print_decisions(decision_table(experiment), title=title)
-    say()
-    print_table(
+    why = Table(
         ("User", "Followers", "Expected", "New", "Explore", "Most likely to respond"),
         reason_cells(reasons, shown),
         words=("User", "Most likely to respond"),
@@ -88,8 +73,22 @@ def demo(
         caption="Expected: direct responses by what has been seen. New: beyond those of the seeds above. "
         "Explore: added for what is not yet known.",
     )
-    say(f"\nReport: {shown(page)}")
-    say(f"Figures: {', '.join(map(shown, figures))}")
+    return Answer(
+        {
+            "seed": seed,
+            "environment": environment.describe(),
+            "results": rows,
+            "product": product,
+            "seeds": [reason.row() for reason in reasons],
+            "report": str(page),
+            "figures": [str(path) for path in figures],
+        },
+        decisions(rows, title=title),
+        "",
+        why,
+        f"\nReport: {shown(page)}",
+        f"Figures: {', '.join(map(shown, figures))}",
+    )
 
 
 def _serve(port: int, seed: int) -> None:

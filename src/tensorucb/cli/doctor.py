@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from typer import Exit, Option
+from typer import Option
 
-from tensorucb.cli._options import Json
-from tensorucb.cli._output import emit_json, print_table, say
+from tensorucb.cli._output import Answer, Table
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
 
@@ -39,25 +38,20 @@ def doctor(
     compile: bool = Option(
         False, "--compile", help="First compile what campaigns and the demo need, so that no command waits."
     ),
-    json: Json = False,
-) -> None:
+) -> Answer:
     """Check this installation: versions, threads, BLAS, caches, memory, extras; exit code 1 if something is wrong."""
     if compile:
         _compile()
     looks = (_versions, _threads, _blas, _kernels, _cache, _memory, _databases, _extras)
     findings = [finding for look in looks for finding in look()]
     wrong = [finding.wrong for finding in findings if finding.wrong]
-    if json:
-        emit_json({"ok": not wrong, "wrong": wrong, "findings": [finding._asdict() for finding in findings]})
-    else:
-        print_table(("What", "Found"), [finding[:2] for finding in findings], words=("What", "Found"))
-        say()
-        for sentence in wrong:
-            say(f"Wrong: {sentence}")
-        if not wrong:
-            say("Nothing is wrong.")
-    if wrong:
-        raise Exit(1)
+    return Answer(
+        {"ok": not wrong, "wrong": wrong, "findings": [finding._asdict() for finding in findings]},
+        Table(("What", "Found"), [finding[:2] for finding in findings], words=("What", "Found")),
+        "",
+        [f"Wrong: {sentence}" for sentence in wrong] or "Nothing is wrong.",
+        failed=bool(wrong),
+    )
 
 
 def _compile() -> None:

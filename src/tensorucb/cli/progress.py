@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,11 +11,11 @@ from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import STORAGE, campaign_at, one_id, typed
-from tensorucb.cli._output import answer, count, emit_record, print_table, say, say_next, shown
+from tensorucb.cli._output import Answer, Block, Next, Table, count, shown
 from tensorucb.money import money
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import CampaignProgress, CampaignStatus, Lift, RoundProgress, Totals
+    from tensorucb.campaign import Campaign, CampaignInfo, CampaignProgress, CampaignStatus, Lift, RoundProgress, Totals
 
 _SHOWN = 20  # rounds that `status` prints
 _Segment = Annotated[
@@ -35,108 +35,96 @@ def status(
     segment: _Segment = None,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
-) -> None:
+) -> Answer:
     """List the campaigns of a store, or tell how one is going: responses beside expectation; or explain a round."""
     if name is None and (explain is not None or user is not None or segment is not None):
         raise BadParameter("--explain, --user and --segment need a campaign's NAME.")
     if name is None:
-        _list_all(storage, json)
-    elif explain is not None:
-        _explain(storage, typed(name), explain, user, json)
-    elif user is not None:
-        _say_why_not(storage, typed(name), user, json)
-    else:
-        _one(storage, typed(name), segment, json)
+        from tensorucb.campaign import list_campaigns
+
+        lines = list_campaigns(storage)
+        return Answer({"campaigns": lines}, _listed(lines))
+    with campaign_at(storage, typed(name), "status") as campaign:
+        user_id = None if user is None else one_id(campaign.graph, user, "--user")
+        if explain is not None:
+            explanation = campaign.explain(explain, user_id)
+            return Answer(explanation, getattr(explanation, "text", None) or str(explanation))
+        if user_id is not None:
+            reason = campaign.why_not(user_id)
+            said = "may be contacted now" if reason is None else reason
+            return Answer({"user": user_id, "why_not": reason}, f"{shown(user)} {said}.")
+        numbers = campaign.status()
+        progress = campaign.progress(segment=segment)
+        settings = campaign.settings
+        notices = campaign.attention()
+        rounds = campaign.rounds() if json else ()
+        following = "" if progress.rounds else opt.next_ask(storage, campaign)
+        texts = [_settings_text(settings), *(f"Attention: {shown(notice.text)}" for notice in notices)]
+        blocks = _going(numbers, progress, texts, campaign.names("products"), following)
+    window, ask = settings["window"], settings.get("ask", {})
+    return Answer(numbers, blocks, window=window, ask=ask, rounds=rounds, progress=progress, attention=notices)
 
 
-def _list_all(storage: str, json: bool) -> None:
-    from tensorucb.campaign import list_campaigns
-
-    lines = list_campaigns(storage)
-    if json:
-        emit_record({"campaigns": lines})
-        return
+def _listed(lines: Sequence[CampaignInfo]) -> Iterator[Block]:
     for line in lines:
         rounds = f"{count(line.rounds, 'round')} ({line.open:,} open)"
-        say(f"{shown(line.name)}: {line.policy}, {rounds}, since {_moment(line.created)} UTC")
+        yield f"{shown(line.name)}: {line.policy}, {rounds}, since {_moment(line.created)} UTC"
     if not lines:
-        say("No campaigns yet. Create one with `tensorucb create`; `tensorucb init` writes a file to begin with.")
+        yield "No campaigns yet. Create one with `tensorucb create`; `tensorucb init` writes a file to begin with."
 
 
 def _moment(seconds: float, form: str = "%Y-%m-%d %H:%M") -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime(form)
 
 
-def _explain(storage: str, name: str, explain: str, user: str | None, json: bool) -> None:
-    with campaign_at(storage, name, "status") as campaign:
-        user_id = None if user is None else one_id(campaign.graph, user, "--user")
-        explanation = campaign.explain(explain, user_id)
-    if json:
-        emit_record(explanation)
-    else:
-        say(getattr(explanation, "text", None) or str(explanation))
-
-
-def _say_why_not(storage: str, name: str, user: str, json: bool) -> None:
-    with campaign_at(storage, name, "status") as campaign:
-        user_id = one_id(campaign.graph, user, "--user")
-        reason = campaign.why_not(user_id)
-    said = "may be contacted now" if reason is None else reason
-    answer(json, {"user": user_id, "why_not": reason}, f"{shown(user)} {said}.")
-
-
-def _one(storage: str, name: str, segment: str | None, json: bool) -> None:
-    with campaign_at(storage, name, "status") as campaign:
-        numbers = campaign.status()
-        progress = campaign.progress(segment=segment)
-        settings = campaign.settings
-        names = campaign.names("products")
-        notices = campaign.attention()
-        rounds = campaign.rounds() if json else ()
-        following = "" if progress.rounds else opt.next_ask(storage, campaign)
-    if json:
-        window, ask = settings["window"], settings.get("ask", {})
-        emit_record(numbers, window=window, ask=ask, rounds=rounds, progress=progress, attention=notices)
-        return
+def _going(
+    numbers: CampaignStatus,
+    progress: CampaignProgress,
+    texts: Sequence[str],
+    names: Mapping[int | str, str],
+    following: str,
+) -> Iterator[Block]:
+    """How a campaign is going."""
     sizes = {"user": numbers.users, "edge": numbers.edges, "product": numbers.products}
     if numbers.strategies:
         sizes["strategy"] = numbers.strategies
     counts = ", ".join(count(number, what) for what, number in sizes.items())
-    say(f"{shown(numbers.name)}: {numbers.policy}, {counts}, {count(numbers.rounds, 'round')} ({numbers.open:,} open)")
-    if terms := _settings_text(settings):
-        say(terms)
-    for notice in notices:
-        say(f"Attention: {shown(notice.text)}")
-    if people := _people_text(numbers):
-        say(people)
+    rounds = f"{count(numbers.rounds, 'round')} ({numbers.open:,} open)"
+    yield f"{shown(numbers.name)}: {numbers.policy}, {counts}, {rounds}"
+    yield from filter(None, (*texts, _people_text(numbers)))
     if not progress.rounds:
-        say("No rounds yet.")
-        say_next(following)
+        yield "No rounds yet."
+        yield Next(following)
         return
-    _print_rounds(progress, names)
-    _print_segments(progress)
-    say(f"Reach: {progress.contacted:,} different users contacted, {progress.reached:,} different users responded.")
+    yield from _rounds(progress, names)
+    yield from _segments(progress)
+    yield f"Reach: {progress.contacted:,} different users contacted, {progress.reached:,} different users responded."
     if progress.spend is not None:
         cost = progress.cost_per_responder
         each = "" if cost is None else f" ({money(cost)} per responder, counted once per round)"
-        say(f"Spend: {money(progress.spend)}{each}.")
+        yield f"Spend: {money(progress.spend)}{each}."
     if progress.revenue is not None:
-        say(f"Revenue: {progress.revenue.text}")
+        yield f"Revenue: {progress.revenue.text}"
         if progress.revenue.calibration is not None:
-            say(f"Calibration of the revenue: {progress.revenue.calibration.text}")
+            yield f"Calibration of the revenue: {progress.revenue.calibration.text}"
     if progress.lift is not None:
-        say(f"Lift: {progress.lift.text}")
-        if progress.lift.revenue is not None:
-            say(f"Lift of the revenue: {progress.lift.revenue.text}")
+        yield from _lift_lines(progress.lift)
     elif any(entry.held_out for entry in progress.rounds):
-        say(f"Lift: {progress.lift_missing}")
+        yield f"Lift: {progress.lift_missing}"
     if progress.calibration is not None:
-        say(f"Calibration: {progress.calibration.text}")
+        yield f"Calibration: {progress.calibration.text}"
     if progress.behind:
-        say(f"Model: late responses to {progress.behind} rounds are learned when more have come and a round closes.")
+        yield f"Model: late responses to {progress.behind} rounds are learned when more have come and a round closes."
     elif numbers.closed:
-        say("Model: up to date; the next ask knows all responses of closed rounds.")
-    _print_warnings(numbers)
+        yield "Model: up to date; the next ask knows all responses of closed rounds."
+    if numbers.webhook is not None and (numbers.webhook.pending or numbers.webhook.failed):
+        told = f"{numbers.webhook.pending:,} closed rounds to tell, {numbers.webhook.failed:,} given up"
+        yield f"Webhook: {told}; `tensorucb webhook {numbers.name}` tries again and says why."
+    if numbers.erasing:
+        yield (
+            "Somebody was forgotten, but the store's files are not rewritten yet, because others read them. "
+            "The next command that finds nobody reading finishes it."
+        )
 
 
 def _people_text(numbers: CampaignStatus) -> str:
@@ -162,7 +150,7 @@ def _settings_text(settings: Mapping[str, Any]) -> str:
     return (counts + (f"Defaults of ask: {terms}." if terms else "")).rstrip()
 
 
-def _print_segments(progress: CampaignProgress) -> None:
+def _segments(progress: CampaignProgress) -> Iterator[Block]:
     """What came of each value of the column that was asked for."""
     if progress.segment is None:
         return
@@ -180,7 +168,7 @@ def _print_segments(progress: CampaignProgress) -> None:
         )
         for entry in progress.segments
     ]
-    print_table(
+    yield Table(
         columns,
         rows,
         words=columns[:1],
@@ -194,7 +182,7 @@ def _lift_text(lift: Lift) -> str:
     return f"{100 * lift.difference:+.2f} ({100 * lift.low:+.2f} to {100 * lift.high:+.2f})"
 
 
-def _print_rounds(progress: CampaignProgress, names: Mapping[int | str, str]) -> None:
+def _rounds(progress: CampaignProgress, names: Mapping[int | str, str]) -> Iterator[Block]:
     columns = ["Round", "Opened", "Status", "Product", "Users", "Expected", "Responded"]
     if progress.revenue is not None:
         columns.append("Revenue")
@@ -206,7 +194,7 @@ def _print_rounds(progress: CampaignProgress, names: Mapping[int | str, str]) ->
             rows.append((*_total_row(label, sums), earned)[: len(columns)])
     left_out, imported = len(own) - _SHOWN, len(progress.rounds) - len(own)
     earlier = f"The last {_SHOWN} rounds; the sums count {left_out} earlier ones too. " if left_out > 0 else ""
-    print_table(
+    yield Table(
         columns,
         rows,
         words=("Opened", "Status", "Product"),
@@ -214,7 +202,7 @@ def _print_rounds(progress: CampaignProgress, names: Mapping[int | str, str]) ->
         "+ and - mark closed rounds above and below the interval.",
     )
     if imported:
-        say(f"History: {count(imported, 'round')} imported, which the model learned first; no sum counts them.")
+        yield f"History: {count(imported, 'round')} imported, which the model learned first; no sum counts them."
 
 
 def _row(entry: RoundProgress, names: Mapping[int | str, str]) -> tuple[object, ...]:
@@ -239,21 +227,8 @@ def _total_row(label: str, sums: Totals) -> tuple[object, ...]:
     return "All", "", label, count(sums.rounds, "round"), sums.contacts, expected, f"{responders:,} "
 
 
-def _print_warnings(numbers: CampaignStatus) -> None:
-    if numbers.webhook is not None and (numbers.webhook.pending or numbers.webhook.failed):
-        told = f"{numbers.webhook.pending:,} closed rounds to tell, {numbers.webhook.failed:,} given up"
-        say(f"Webhook: {told}; `tensorucb webhook {numbers.name}` tries again and says why.")
-    if numbers.erasing:
-        say(
-            "Somebody was forgotten, but the store's files are not rewritten yet, because others read them. "
-            "The next command that finds nobody reading finishes it."
-        )
-
-
 def lift(
-    name: str | None = Argument(
-        None, help="The campaign's name; a plan needs none.", metavar="NAME", show_default=False
-    ),
+    name: str | None = Argument(None, help="The campaign's name; a plan needs none.", metavar="NAME"),
     plan: bool = Option(False, "--plan", help="Say how many rounds with a hold-out show which effect."),
     product: str | None = Option(None, help="Plan: the product of the rounds.", metavar="ID"),
     k: int | None = Option(None, "-k", help="Plan: users of each round.", min=2, max=1000),
@@ -268,8 +243,7 @@ def lift(
     ),
     rate: float | None = Option(None, help="Plan without NAME: share of them who respond anyway.", metavar="SHARE"),
     storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Tell what contact changes: responses of followers of contacted users against those held out, with an interval.
 
     With --plan: how many rounds with a hold-out show which effect. Give --rounds, or --effect, or both to learn how
@@ -281,8 +255,9 @@ def lift(
             raise BadParameter("name the campaign, or give --plan.")
         if any(value is not None for value in (*terms.values(), followers, rate)):
             raise BadParameter("these options belong to a plan; give --plan as well.")
-        _measured(storage, typed(name), json)
-        return
+        with campaign_at(storage, typed(name), "lift") as campaign:
+            measured = campaign.lift()
+        return Answer(measured, _measured(measured), _lift_lines(measured))
     if name is not None:
         if followers is not None or rate is not None:
             raise BadParameter("the campaign knows --followers and --rate; leave them out.")
@@ -297,18 +272,16 @@ def lift(
         planned = plan_lift(
             followers, rate, power=power, **{name: value for name, value in named.items() if value is not None}
         )
-    if json:
-        emit_record(planned)
-    else:
-        say(f"Plan: {planned.text}")
+    return Answer(planned, f"Plan: {planned.text}")
 
 
-def _measured(storage: str, name: str, json: bool) -> None:
-    with campaign_at(storage, name, "lift") as campaign:
-        measured = campaign.lift()
-    if json:
-        emit_record(measured)
-        return
+def _lift_lines(measured: Lift) -> Iterator[Block]:
+    yield f"Lift: {measured.text}"
+    if measured.revenue is not None:
+        yield f"Lift of the revenue: {measured.revenue.text}"
+
+
+def _measured(measured: Lift) -> Iterator[Block]:
     rows: list[tuple[str, ...]] = [
         ("contacted", f"{measured.contacted_followers:,}", f"{100 * measured.contacted_rate:.2f} %"),
         ("held out", f"{measured.held_out_followers:,}", f"{100 * measured.held_out_rate:.2f} %"),
@@ -318,45 +291,31 @@ def _measured(storage: str, name: str, json: bool) -> None:
         columns.append("Revenue per follower")
         each = measured.revenue.contacted, measured.revenue.held_out
         rows = [(*row, money(revenue)) for row, revenue in zip(rows, each, strict=True)]
-    print_table(columns, rows, words=columns[:1])
-    say(f"Lift: {measured.text}")
-    if measured.revenue is not None:
-        say(f"Lift of the revenue: {measured.revenue.text}")
+    yield Table(columns, rows, words=columns[:1])
 
 
-def expire(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:
+def expire(campaign: Campaign) -> Answer:
     """Close the rounds whose deadline has passed, as a scheduler would every hour; say which."""
-    with campaign_at(storage, name, "expire") as campaign:
-        closed, left = campaign.expire(), campaign.status().open
+    closed = campaign.expire()
+    left = campaign.status().open
     rounds = ", ".join(map(shown, closed))
     said = f"Closed, since their deadline has passed: {rounds}." if closed else "No round is due."
-    still_open = [f"Still open: {count(left, 'round')}."] if left else []
-    answer(json, {"closed": closed, "open": left}, said, *still_open)
+    return Answer({"closed": closed, "open": left}, said, [f"Still open: {count(left, 'round')}."] if left else ())
 
 
-def report(
-    name: opt.Name,
-    out: opt.OutFile = Path("report.html"),
-    segment: _Segment = None,
-    storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+def report(campaign: Campaign, out: opt.OutFile = Path("report.html"), segment: _Segment = None) -> Answer:
     """Write one HTML page on how a campaign is going, with figures; it needs nothing else and fetches nothing."""
-    with campaign_at(storage, name, "report") as campaign:
-        from tensorucb.plots import campaign_report
+    from tensorucb.plots import campaign_report
 
-        page = campaign_report(campaign.progress(segment=segment)).save(out)
-    answer(json, {"report": str(page)}, f"Report: {shown(page)}")
+    page = campaign_report(campaign.progress(segment=segment)).save(out)
+    return Answer({"report": str(page)}, f"Report: {shown(page)}")
 
 
 def export(
-    name: opt.Name,
+    campaign: Campaign,
     out: opt.OutDirectory,
     csv: bool = Option(False, "--csv", help="CSV files, for a spreadsheet, instead of Parquet."),
-    storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Write a campaign as Parquet or CSV files: rounds, seeds, responses, credited edges, the log, users, products."""
-    with campaign_at(storage, name, "export") as campaign:
-        files = [str(path) for path in campaign.export(out, "csv" if csv else "parquet")]
-    answer(json, {"files": files}, *map(shown, files))
+    files = [str(path) for path in campaign.export(out, "csv" if csv else "parquet")]
+    return Answer({"files": files}, map(shown, files))

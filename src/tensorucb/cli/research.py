@@ -13,9 +13,9 @@ from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli import _research as research
-from tensorucb.cli._output import count, emit_json, print_table, say, say_next, shown
+from tensorucb.cli._output import Answer, Next, Table, count, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._research import print_decisions, print_reproduction, write_tables
+from tensorucb.cli._research import decisions, reproduction, write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -94,8 +94,7 @@ def compare(
     out: opt.Results = Path("comparison"),
     csv: opt.CsvTable = None,
     latex: opt.LatexTable = None,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Play a long campaign with our defaults, untouched, and with every baseline, tuned on validation rounds.
 
     TensorUCB always takes part, since differences are taken to it, and so does HighDegree. Validation rounds have their
@@ -180,18 +179,18 @@ def compare(
         save_comparison(out, experiment, rows, tuning, environment, command=command, networks=networks)
         printed = printed_table(rows)
         write_tables(rows, printed, csv, latex)
-    if json:
-        emit_json({"environment": described, "rows": rows})
-        return
     title = (
         f"{shown(described['name'])}: {described['n_nodes']:,} users, {described['n_edges']:,} edges, "
         f"{count(k, 'seed')} per round, {count(runs, 'run')} of {count(rounds, 'round')}\n"
     )
-    print_decisions(rows, title=title, networks=networks, replay=replay)
-    if cold_start:
-        say("\nHalf of the users and products are newcomers, who arrive before the last 20 rounds.")
-    say(f"\nReport: {shown(out / 'report.html')}")
-    say(f"All tables and figures: {shown(out)}")
+    newcomers = "\nHalf of the users and products are newcomers, who arrive before the last 20 rounds."
+    return Answer(
+        {"environment": described, "rows": rows},
+        decisions(rows, title=title, networks=networks, replay=replay),
+        newcomers if cold_start else (),
+        f"\nReport: {shown(out / 'report.html')}",
+        f"All tables and figures: {shown(out)}",
+    )
 
 
 def _two_numbers(text: str) -> tuple[float, float]:
@@ -270,8 +269,7 @@ def reproduce(
     quick: bool = Option(False, "--quick", help="A rehearsal in minutes; nothing to quote."),
     csv: opt.CsvTable = None,
     latex: opt.LatexTable = None,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Reproduce the paper's tables and figures on a data set or a generated network.
 
     Writes CSV, PNG and SVG files and one report.html to --out. A stopped command goes on where it was, if it is run
@@ -353,12 +351,12 @@ def reproduce(
         rows = [] if results.regret is None else experiments.decision_table(results.regret)
         if rows:
             write_tables(rows, printed_table(rows), csv, latex)
-    if json:
-        emit_json({"targets": wanted, "files": [str(path) for path in files], "rows": rows})
-        return
-    print_reproduction(results, rows, f"{count(effort.runs, 'run')} of {count(effort.rounds, 'round')}")
-    say(f"\nReport: {shown(page)}")
-    say(f"All tables and figures: {shown(out)} ({len(files)} files)")
+    return Answer(
+        {"targets": wanted, "files": [str(path) for path in files], "rows": rows},
+        reproduction(results, rows, f"{count(effort.runs, 'run')} of {count(effort.rounds, 'round')}"),
+        f"\nReport: {shown(page)}",
+        f"All tables and figures: {shown(out)} ({len(files)} files)",
+    )
 
 
 def _targets(target: Target, policies: Collection[str]) -> list[str]:
@@ -388,8 +386,7 @@ def tune(
     ),
     csv: opt.CsvTable = None,
     latex: opt.LatexTable = None,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Choose c and R for a data set of your own on simulated rounds, and keep them in a file.
 
     The rounds are played against a truth fitted to the log (topic-aware cascades); user features come from every fifth
@@ -415,27 +412,21 @@ def tune(
         write_settings(out, tuning, earlier)
         names = ("policy", "setting", "average_regret", "chosen")
         rows = [dict(zip(names, row, strict=True)) for row in tuning.rows()]
-        printed = _columns(rows)
-        write_tables(rows, printed, csv, latex)
+        cells = [
+            [shown(policy), shown(setting), f"{regret:.2f}", "chosen" if chosen else ""]
+            for policy, setting, regret, chosen in tuning.rows()
+        ]
+        columns = ["Policy", "Setting", "Average regret", "Chosen"]
+        write_tables(rows, (columns, cells), csv, latex)
     described = environment.describe()
-    if json:
-        emit_json({"environment": described, "settings": str(out), "trials": rows})
-        return
     title = (
         f"{shown(described['name'])}: {described['n_nodes']:,} users with {described['user_features']} features, "
         f"{described['n_edges']:,} edges, {described['campaign_products']} products"
     )
-    print_table(*printed, words=("Policy", "Setting", "Chosen"), title=title)
-    say(f"Settings: {shown(out)}")
     following = ["tensorucb", "reproduce", "fig-regret", "--data", str(data), "--features", "ours"]
-    following += ["--settings", str(out)]
-    say_next(shlex.join(following))
-
-
-def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Columns and cells of what was tried."""
-    cells = [
-        [shown(row["policy"]), shown(row["setting"]), f"{row['average_regret']:.2f}", "chosen" if row["chosen"] else ""]
-        for row in rows
-    ]
-    return ["Policy", "Setting", "Average regret", "Chosen"], cells
+    return Answer(
+        {"environment": described, "settings": str(out), "trials": rows},
+        Table(columns, cells, words=("Policy", "Setting", "Chosen"), title=title),
+        f"Settings: {shown(out)}",
+        Next(shlex.join([*following, "--settings", str(out)])),
+    )

@@ -7,15 +7,15 @@ import json as jsonlib
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
-from tensorucb.cli._options import IDS, SPAN, STORAGE, campaign_at, finite, listed_ids, names_of_users, span, typed
-from tensorucb.cli._output import confirmed, count, emit_record, print_table, say, say_next, say_what_was_read, shown
+from tensorucb.cli._options import IDS, SPAN, STORAGE, finite, listed_ids, names_of_users, span, typed
+from tensorucb.cli._output import Answer, Block, Next, Remark, Table, confirmed, count, left_out_lines, say, shown
 from tensorucb.errors import EarlyCloseError, FileFormatError, InputError, StateError
 from tensorucb.money import money
 from tensorucb.question import ARGUMENTS, help_of
@@ -27,7 +27,7 @@ Users = list[str] | None
 
 
 def ask(
-    name: opt.Name,
+    campaign: Campaign,
     product: str | None = Option(
         None, help="The product's id in the catalogue; not needed if that is empty.", metavar="ID"
     ),
@@ -65,47 +65,42 @@ def ask(
     request_id: str | None = Option(None, help=help_of("request_id"), metavar="ID"),
     proposal: str | None = Option(None, help=help_of("proposal"), metavar="ID"),
     storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Open a round: who to contact for a product, and what to expect.
 
     Options that name users may be repeated. Each takes an id exactly as it is, or @FILE, a file with one id on each
     line or a table of users; an id that begins with @ is written with two: @@ann. What is left out comes from [ask] of
     the campaign file.
     """
-    options = dict(locals())
-    with campaign_at(storage, name, "ask") as campaign:
-        result = campaign.ask(**_arguments(campaign, options))
-        explanation: Any = result.explain()
-    if json:
-        emit_record(result, explanation=explanation)
-    else:
-        _print(result, explanation, f"Round {result.id} (number {result.number})")
-        # Rows of a log find the rounds of their product by themselves; without a product they need the round's number.
-        place = [] if result.product is not None else [str(result.number)]
-        following = opt.next_command(storage, "tell", name, *place, "FILE")
-        say_next(f"contact them, then {following}")
+    result = campaign.ask(**_arguments(**locals()))
+    explanation: Any = result.explain()
+    # Rows of a log find the rounds of their product by themselves; without a product they need the round's number.
+    place = [] if result.product is not None else [str(result.number)]
+    following = opt.next_command(storage, "tell", campaign.name, *place, "FILE")
+    blocks = _chosen(result, explanation, f"Round {result.id} (number {result.number})")
+    return Answer(result, blocks, Next(f"contact them, then {following}"), explanation=explanation)
 
 
-def preview(**options: Any) -> None:
+def preview(campaign: Campaign, **options: Any) -> Answer:
     """Say who would be chosen now, and what to expect, with the options of ask; nothing is opened."""
-    with campaign_at(options["storage"], options["name"], "preview") as campaign:
-        result = campaign.preview(**_arguments(campaign, options))
-    if options["json"]:
-        emit_record(result)
-        return
-    _print(result, result.explanation, "Preview: nothing is opened")
+    result = campaign.preview(**_arguments(campaign, **options))
+    beside = []
     if options["users"]:
-        say(f"That is {result.difference:+.1f} responders beside the campaign's own choice.")
-    say(f"To open this very round or none: the same options to ask, and --proposal {result.proposal}")
+        beside = [f"That is {result.difference:+.1f} responders beside the campaign's own choice."]
+    return Answer(
+        result,
+        _chosen(result, result.explanation, "Preview: nothing is opened"),
+        beside,
+        f"To open this very round or none: the same options to ask, and --proposal {result.proposal}",
+    )
 
 
 # The same options: a round that was looked at is opened by the same line with another word.
-preview.__signature__ = inspect.signature(ask, eval_str=True)  # type: ignore[attr-defined]
+preview.__signature__ = inspect.signature(ask)  # type: ignore[attr-defined]
 preview.__annotations__ = ask.__annotations__
 
 
-def _arguments(campaign: Campaign, options: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(campaign: Campaign, **options: Any) -> dict[str, Any]:
     """The arguments of `Campaign.ask` from the options of a command."""
     arguments = {name: options[name] for name in ARGUMENTS}
     product, features = options["product"], options["features"]
@@ -188,7 +183,7 @@ def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
     return column_from(campaign, file, meaning)
 
 
-def _print(result: Ask | Preview, explanation: Any, title: str) -> None:
+def _chosen(result: Ask | Preview, explanation: Any, title: str) -> Iterator[Block]:
     rows = []
     most = 3 if result.strategies is None else 2  # so that a line fits into a terminal
     for seed in explanation.seeds:
@@ -205,20 +200,20 @@ def _print(result: Ask | Preview, explanation: Any, title: str) -> None:
     )
     if getattr(result, "held_out", ()):
         caption += " Held out: do not contact them; they show what happens without contact."
-    print_table((*left, "Adds", "Alone", words[-1]), rows, words=words, title=title, caption=caption)
+    yield Table((*left, "Adds", "Alone", words[-1]), rows, words=words, title=title, caption=caption)
     if result.reach is not None:
-        say(f"Expected reach {result.reach}.")
+        yield f"Expected reach {result.reach}."
         if result.reach.revenue is not None:
-            say(f"Expected revenue {result.reach.revenue}.")
+            yield f"Expected revenue {result.reach.revenue}."
     if result.cost is not None:
         returned = "" if result.return_on_cost is None else f" Return on cost {result.return_on_cost}."
-        say(f"Contacting them costs {money(result.cost)}.{returned}")
+        yield f"Contacting them costs {money(result.cost)}.{returned}"
     if explanation.certificate:
-        say(f"Certificate: {explanation.certificate}")
+        yield f"Certificate: {explanation.certificate}"
     if result.fatigue is not None:
         rest = result.fatigue.rest
         advice = "" if rest is None else f" Let them rest: --audience-rest {rest}."
-        say(f"{result.fatigue}{advice}")
+        yield f"{result.fatigue}{advice}"
 
 
 def tell(
@@ -228,14 +223,12 @@ def tell(
         help="The round (its id or number; without it, the log says which), and a .csv, .ndjson or .parquet file, "
         "or - for NDJSON on stdin.",
         metavar="[ROUND] FILE",
-        show_default=False,
     ),
     strict: opt.Strict = False,
     max_left_out: opt.MaxLeftOut = 0.5,
     columns: opt.Columns = None,
     storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Store responses of a round, or of all rounds in a log, late and in any order; again changes nothing.
 
     A row says whether a follower responded to a contacted user (fields source, target, outcome: 0 or 1), or that
@@ -246,41 +239,33 @@ def tell(
     *rounds, file = files
     if len(rounds) > 1:
         raise BadParameter(f"give a ROUND and a FILE, or a FILE alone; got {', '.join(map(repr, files))}.")
-    named = opt.column_names(columns)
-    rows = _stdin() if file == "-" else file
-    options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": named}
-    with campaign_at(storage, name, "tell") as campaign:
-        if rounds:
-            report = campaign.tell(rounds[0], rows, **options)
-        else:
-            report = campaign.tell_log(rows, **options)
-    if json:
-        emit_record(report)
-    else:
-        _print_told(report)
+    rows = _stdin() if file == "-" else file  # before the campaign is open: somebody may type them
+    options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": opt.column_names(columns)}
+    with opt.campaign_at(storage, name, "tell") as campaign:
+        report = campaign.tell(rounds[0], rows, **options) if rounds else campaign.tell_log(rows, **options)
+    return Answer(report, _told(report))
 
 
-def _print_told(report: TellReport) -> None:
+def _told(report: TellReport) -> Iterator[Block]:
     by_round, other = getattr(report, "rounds", None), getattr(report, "other", 0)
-    say(
+    yield (
         f"{report.accepted:,} accepted ({report.late:,} late), {report.duplicates:,} told before, "
         f"{len(report.contradictions):,} contradictions."
     )
     if by_round:
         lines = [(shown(each), f"{r.accepted:,}", f"{r.late:,}", f"{r.duplicates:,}") for each, r in by_round.items()]
-        print_table(("Round", "Accepted", "Late", "Told before"), lines, words=("Round",))
+        yield Table(("Round", "Accepted", "Late", "Told before"), lines, words=("Round",))
     if other:
-        say(f"  {count(other, 'row')} of no round {'is' if other == 1 else 'are'} left out.")
-    say_what_was_read(report)
+        yield f"  {count(other, 'row')} of no round {'is' if other == 1 else 'are'} left out."
+    yield from left_out_lines(report)
     if report.outside_window:
-        say(
+        yield Remark(
             f"  {report.outside_window:,} before the contact or after the window count for nothing; "
-            "check that times are unix seconds or ISO times, and their zone.",
-            err=True,
+            "check that times are unix seconds or ISO times, and their zone."
         )
     for clash in report.contradictions:
         edge = shown(clash.source) if clash.target is None else f"{shown(clash.source)} -> {shown(clash.target)}"
-        say(f"  row {clash.row}: {edge}: {clash.told} came, {clash.kept} stands", err=True)
+        yield Remark(f"  row {clash.row}: {edge}: {clash.told} came, {clash.kept} stands")
 
 
 def _stdin() -> list[dict[str, Any]]:
@@ -321,21 +306,15 @@ def _closed(campaign: Campaign, round_id: str, early: bool) -> Ask:
 
 
 def close(
-    name: opt.Name,
-    round_id: str = Argument(
-        ..., help="The round: its id, from ask, or its number.", metavar="ROUND", show_default=False
-    ),
+    campaign: Campaign,
+    round_id: str = Argument(..., help="The round: its id, from ask, or its number.", metavar="ROUND"),
     cancel: bool = Option(False, "--cancel", help="Learn nothing, since nobody was contacted."),
     early: bool = Option(False, "--early", help="Do not ask, though most responses may still come."),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Close a round, so that silence becomes "no" and the model learns it; or cancel it."""
-    with campaign_at(storage, name, "close") as campaign:
-        ended = campaign.cancel(round_id) if cancel else _closed(campaign, round_id, early)
-        model = campaign.model_hash() if json else None
-    if json:
-        emit_record(ended, model=model)
-        return
-    say(f"Round {shown(ended.id)} is {ended.status}.")
-    say_next(opt.next_command(storage, "status", name))
+    ended = campaign.cancel(round_id) if cancel else _closed(campaign, round_id, early)
+    following = Next(opt.next_command(storage, "status", campaign.name))
+    model = campaign.model_hash() if json else None
+    return Answer(ended, f"Round {shown(ended.id)} is {ended.status}.", following, model=model)

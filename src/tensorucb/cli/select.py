@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from typer import Argument, BadParameter, Option
 
 from tensorucb.choices import Algorithm, Model, Objective
 from tensorucb.cli import _options as opt
-from tensorucb.cli._output import count, emit_json, print_table, say, shown
+from tensorucb.cli._output import Answer, Block, Table, count, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
 
@@ -31,9 +32,7 @@ def _epsilon(value: float) -> float:
 
 
 def select(
-    edges: Path = Argument(
-        ..., help="Edge list: .csv, .tsv (also .gz) or .parquet.", metavar="EDGES", show_default=False
-    ),
+    edges: Path = Argument(..., help="Edge list: .csv, .tsv (also .gz) or .parquet.", metavar="EDGES"),
     k: int = Option(10, "--k", "-k", min=1, help="How many seeds."),
     probability: str | None = Option(None, help="Column that holds each edge's probability.", metavar="COLUMN"),
     weighted_cascade: bool = Option(
@@ -69,8 +68,7 @@ def select(
     ),
     engine: opt.EngineName = "local",
     address: opt.Address = None,
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Pick the K users to seed in a network of your own, with a certificate of how good they are."""
     ways = {
         "--probability": probability is not None,
@@ -105,10 +103,7 @@ def select(
             threads=threads,
             engine=where,
         )
-    if json:
-        emit_json(_document(graph, pick, objective, model))
-    else:
-        _print(graph, pick)
+    return Answer(_document(graph, pick, objective, model), _picked(graph, pick))
 
 
 def _probabilities(graph: Graph, column: str | None, uniform: float | None) -> NDArray[Any]:
@@ -141,19 +136,19 @@ def _document(graph: Graph, pick: Selection, objective: str, model: str) -> dict
     }
 
 
-def _print(graph: Graph, pick: Selection) -> None:
+def _picked(graph: Graph, pick: Selection) -> Iterator[Block]:
     degrees = graph.out_degree[pick.rows]
     rows = [
         (rank, shown(name), f"{gain:,.1f}", f"{degree:,}")
         for rank, (name, gain, degree) in enumerate(zip(pick.seeds, pick.gains, degrees, strict=True), start=1)
     ]
     title = f"{graph.n_nodes:,} users, {graph.n_edges:,} edges\n"
-    print_table(("Rank", "User", "Gain", "Out-degree"), rows, words=("User",), title=title)
+    yield Table(("Rank", "User", "Gain", "Out-degree"), rows, words=("User",), title=title)
     if graph.dropped_self_loops or graph.merged_edges:
         loops, repeats = count(graph.dropped_self_loops, "self-loop"), count(graph.merged_edges, "repeated edge")
-        say(f"Left out: {loops} and {repeats}.")
+        yield f"Left out: {loops} and {repeats}."
     sampled = f", {pick.rr_sets:,} samples" if pick.rr_sets else ""
-    say(
+    yield (
         f"Reach: {pick.spread:,.1f} users, at least {pick.lower:,.1f}; no other choice exceeds {pick.upper:,.1f} "
         f"({pick.algorithm}{sampled}).\nCertificate: {pick.guarantee}"
     )

@@ -13,7 +13,7 @@ from typer import Argument, Option
 from tensorucb.cli import _options as opt
 from tensorucb.cli._interrupt import ending_in_order
 from tensorucb.cli._options import STORAGE, WHERE, typed
-from tensorucb.cli._output import count, emit_json, print_table, say, shown
+from tensorucb.cli._output import Answer, Remark, Table, count, say, shown
 from tensorucb.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _ROLES = {
     "admin": "also creates and deletes campaigns",
 }
 
-token = opt.commands("Make, list and revoke the tokens of the service.")
+token = opt.Commands("Make, list and revoke the tokens of the service.")
 
 
 def serve(
@@ -108,15 +108,14 @@ def _greet(settings: ServiceSettings, address: str) -> None:
     sys.stdout.flush()
 
 
-@token.command("add")
+@token.add("add")
 def add(
     storage: Storage,
     name: TokenName,
     role: str = Option(
         "read", help="; ".join(f"{role} {what}" for role, what in _ROLES.items()) + ".", metavar="|".join(_ROLES)
     ),
-    json: opt.Json = False,
-) -> None:
+) -> Answer:
     """Make a token and print it, this once."""
     from tensorucb.checks import check_choice, check_text
     from tensorucb.service._tokens import add_token
@@ -127,44 +126,34 @@ def add(
     check_choice("--role", role, _ROLES)
     with open_store(storage) as store:
         made = add_token(store, name, role)
-    if json:
-        emit_json({"name": name, "role": role, "token": made})
-        return
-    say(made)
-    say(f"This is the token of {shown(name)}, role {role}. Keep it safe: it is not shown again.", err=True)
+    remark = f"This is the token of {shown(name)}, role {role}. Keep it safe: it is not shown again."
+    return Answer({"name": name, "role": role, "token": made}, made, Remark(remark))
 
 
-@token.command("list")
-def list_(storage: Storage = STORAGE, json: opt.Json = False) -> None:
+@token.add("list")
+def list_(storage: Storage = STORAGE) -> Answer:
     """List the names, roles and dates of all tokens."""
     from tensorucb.store import open_store
 
     with open_store(storage, create=False) as store, store.read() as session:
         records = session.tokens()
-    if json:
-        emit_json([{"name": r.name, "role": r.role, "created": r.created} for r in records])
-    elif not records:
-        say("There are no tokens. The service listens on this machine only, and everybody there may do everything.")
-    else:
-        made = [f"{datetime.fromtimestamp(r.created, UTC):%Y-%m-%d %H:%M}" for r in records]
-        print_table(
-            ("Name", "Role", "Made (UTC)"),
-            [(shown(r.name), r.role, moment) for r, moment in zip(records, made, strict=True)],
-            words=("Name", "Role", "Made (UTC)"),
-        )
+    columns = ("Name", "Role", "Made (UTC)")
+    rows = [(shown(r.name), r.role, f"{datetime.fromtimestamp(r.created, UTC):%Y-%m-%d %H:%M}") for r in records]
+    none = "There are no tokens. The service listens on this machine only, and everybody there may do everything."
+    return Answer(
+        [{"name": r.name, "role": r.role, "created": r.created} for r in records],
+        Table(columns, rows, words=columns) if rows else none,
+    )
 
 
-@token.command("revoke")
-def revoke(storage: Storage, name: TokenName, json: opt.Json = False) -> None:
+@token.add("revoke")
+def revoke(storage: Storage, name: TokenName) -> Answer:
     """Revoke a token: a running service refuses it within a second."""
     from tensorucb.store import open_store
 
     with open_store(storage, create=False) as store, store.write() as session:
         session.delete_token(name)
         left = len(session.tokens())
-    if json:
-        emit_json({"revoked": name, "tokens": left})
-        return
-    say(f"Token {shown(name)} is revoked; {count(left, 'token')} left.")
-    if not left:
-        say("Without tokens everybody on the service's machine may do everything.")
+    said = f"Token {shown(name)} is revoked; {count(left, 'token')} left."
+    open_again = "Without tokens everybody on the service's machine may do everything."
+    return Answer({"revoked": name, "tokens": left}, said, () if left else open_again)
