@@ -281,17 +281,28 @@ def names_of_users(campaign: Campaign) -> Mapping[str, str]:
     return names
 
 
+def assignments(
+    option: str,
+    texts: Sequence[str] | None,
+    example: str,
+    what: str = "a name",
+    split: Callable[[str, str], tuple[str, str, str]] = str.partition,
+) -> dict[str, str]:
+    """Values by name, from NAME=VALUE as it was typed; each ``what`` once. ``split`` says which ``=`` counts."""
+    values: dict[str, str] = {}
+    for text in map(typed, texts or ()):
+        name, _, value = split(text, "=")
+        if not name or not value:
+            raise BadParameter(f"{option} must look like {example}; got {text!r}.")
+        if name in values:
+            raise BadParameter(f"{option} names {what} twice: {name!r}.")
+        values[name] = value
+    return values
+
+
 def column_names(texts: list[str] | None) -> dict[str, str] | None:
     """Names of columns by field, from FIELD=COLUMN as it was typed."""
-    if not texts:
-        return None
-    parts = [typed(text).partition("=") for text in texts]
-    wrong = [text for text, (field, _, name) in zip(texts, parts, strict=True) if not field or not name]
-    if wrong:
-        raise BadParameter(f"--column must look like user=buyer; got {wrong[0]!r}.")
-    if len({field for field, _, _ in parts}) < len(parts):
-        raise BadParameter(f"--column names a field twice; got {', '.join(map(repr, texts))}.")
-    return {field: name for field, _, name in parts}
+    return assignments("--column", texts, "user=buyer", "a field") or None
 
 
 def one_id(graph: Graph, text: str, option: str) -> int | str:

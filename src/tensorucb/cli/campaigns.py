@@ -60,15 +60,13 @@ def set_costs(
     """Change what strategies cost from now on; past rounds keep what they have spent, and the log keeps the date."""
     from tensorucb.campaign._catalogue import by_text
 
-    parts = [opt.typed(text).rpartition("=") for text in costs]
-    try:
-        prices = {entry: float(cost) for entry, _, cost in parts if entry}
-    except ValueError:
-        prices = {}
-    if len(prices) < len(parts):
-        raise BadParameter(f"give each strategy once with its cost, such as letter=1.5; got {', '.join(costs)}.")
+    prices = opt.assignments("STRATEGY=COST", costs, "letter=1.5", "a strategy", str.rpartition)
     ids_by_text = by_text(campaign.strategies())
-    campaign.set_costs({ids_by_text.get(entry, entry): cost for entry, cost in prices.items()})
+    try:
+        new_costs = {ids_by_text.get(entry, entry): float(cost) for entry, cost in prices.items()}
+    except ValueError:
+        raise BadParameter(f"a cost is a number, such as letter=1.5; got {', '.join(costs)}.") from None
+    campaign.set_costs(new_costs)
     now = campaign.strategy_costs()
     said = ", ".join(f"{shown(entry)} {money(cost)}" for entry, cost in now.items())
     return Answer({"costs": {str(entry): cost for entry, cost in now.items()}}, f"Costs from now on: {said}.")

@@ -1,20 +1,166 @@
-"""``tensorucb init`` and ``tensorucb create``: a campaign from the files that a team has."""
+"""``tensorucb init`` and ``tensorucb create``: a campaign from the files that a team has, and the campaign file."""
 
 from __future__ import annotations
 
+import difflib
+import json
 import shlex
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Any
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, BadParameter, Context, Option
 
 from tensorucb.cli import _options as opt
-from tensorucb.cli._config import CampaignFile, Config, merged
 from tensorucb.cli._options import STORAGE, typed
 from tensorucb.cli._output import Answer, Next, report_lines, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.errors import InputError
-from tensorucb.question import METRICS, help_of
+from tensorucb.errors import FileFormatError, InputError
+from tensorucb.question import CREDITS, METRICS, OBJECTIVES, STORED, help_of
+
+# -- the campaign file: what options would say otherwise --
+
+_TABLES = ("edges", "actions", "products", "users", "strategies")
+_SETTINGS = ("metric", "objective", "credit", "window", "timezone", "epsilon", "seed", "snapshot_every")
+_CAMPAIGN = ("name", "storage", "policy", "settings", "consent", "contact_group", "contact_cap", *_SETTINGS)
+_DATA = ("directory", *_TABLES, "id_type")
+_KINDS = ("products", "users")  # tables whose columns become features
+_CHOICES = {
+    "metric": METRICS,
+    "objective": OBJECTIVES,
+    "credit": CREDITS,
+    "id_type": ("auto", "int", "str"),
+}
+
+
+@dataclass(frozen=True)
+class CampaignFile:
+    """What a campaign file says.
+
+    ``options`` are values of ``create``'s options by name. ``columns`` and ``kinds`` are as `read_campaign_data` takes
+    them, ``ask`` as `create_campaign` does.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    kinds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    ask: Mapping[str, Any] | None = None
+
+
+def read_campaign_file(path: str) -> CampaignFile:
+    """Read a campaign file; a key that is not known is an error that names the nearest one that is."""
+    from tensorucb.checks import check_path
+
+    try:
+        file = check_path("a campaign file", path)
+        content = _toml(file)
+        _check_names("it", content, ("campaign", "data", "columns", "kinds", "ask"), "section")
+        options = _options(content, "campaign", _CAMPAIGN, file.parent) | _options(content, "data", _DATA, file.parent)
+        columns, kinds = _tables(content, "columns", _TABLES), _tables(content, "kinds", _KINDS)
+        ask = _section(content, "ask") if "ask" in content else None
+        _check_names("[ask]", ask or (), STORED)
+        return CampaignFile(options, columns, kinds, ask)
+    except InputError as error:  # of a check; it would pass for a mistake on the command line
+        raise FileFormatError(f"{path!r}: {error}") from error
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise FileFormatError(
+            f"cannot read the campaign file {str(path)!r}: {error.strerror or error}. "
+            "`tensorucb init` writes one to begin with."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{str(path)!r} is not valid TOML: {error}.") from error
+
+
+def _section(content: Mapping[str, Any], name: str, title: str = "") -> dict[str, Any]:
+    value = content.get(name, {})
+    if not isinstance(value, dict):
+        raise InputError(f"{title or name} must be a section, [{title or name}]; got {value!r}.")
+    return value
+
+
+def _options(content: Mapping[str, Any], section: str, keys: Collection[str], folder: Path) -> dict[str, Any]:
+    """The section's values as values of options."""
+    values = _section(content, section)
+    _check_names(f"[{section}]", values, keys)
+    return {
+        "data" if name == "directory" else name: _value(f"{name} in [{section}]", section, name, values, folder)
+        for name in values
+    }
+
+
+def _value(title: str, section: str, name: str, values: Mapping[str, Any], folder: Path) -> Any:
+    """One value; a path is relative to the file's folder, and then to where the command runs."""
+    from tensorucb.campaign._databases import is_database
+    from tensorucb.checks import check_choice, check_count, check_path, check_share, check_text
+    from tensorucb.moments import duration
+
+    value = values[name]
+    if name in _CHOICES:
+        return check_choice(title, value, _CHOICES[name])
+    if name == "settings":
+        return json.dumps(_section(values, name, "campaign.settings"), default=str)
+    if name == "window":
+        duration(title, value)
+        return value
+    if name in ("seed", "snapshot_every"):
+        return check_count(title, value, 0, 2**63 - 1)
+    if name == "epsilon":
+        return check_share(title, value, zero=False, one=False)
+    if name == "directory" and is_database(value):
+        return value
+    return str(folder / check_path(title, value)) if section == "data" else check_text(title, value)
+
+
+def _tables(content: Mapping[str, Any], section: str, tables: Collection[str]) -> dict[str, dict[str, str]]:
+    from tensorucb.checks import check_text
+
+    sections = _section(content, section)
+    _check_names(f"[{section}]", sections, tables, "table")
+    named = {table: _section(sections, table, f"{section}.{table}") for table in sections}
+    return {
+        table: {name: check_text(f"{name} in [{section}.{table}]", value) for name, value in names.items()}
+        for table, names in named.items()
+        if names
+    }
+
+
+def _check_names(where: str, names: Collection[str], choices: Collection[str], what: str = "key") -> None:
+    for name in names:
+        if name not in choices:
+            near = difflib.get_close_matches(name, choices, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(map(repr, choices))}."
+            raise InputError(f"{where} has no {what} {name!r}. {hint}")
+
+
+def _use(ctx: Context, file: CampaignFile | None) -> CampaignFile | None:
+    """Make what the file says the defaults of the other options."""
+    if file is not None:
+        ctx.default_map = {**(ctx.default_map or {}), **file.options}
+    return file
+
+
+# Eager: it is read before the options whose defaults it gives.
+Config = Annotated[
+    CampaignFile | None,
+    Option(
+        "--config",
+        help="A campaign file, see `tensorucb init`; options on the command line count more.",
+        parser=read_campaign_file,
+        callback=_use,
+        is_eager=True,
+        metavar="FILE",
+    ),
+]
+
+
+# -- commands --
 
 _Table = Path | None
 
@@ -129,8 +275,8 @@ def create(
     if data is None and edges is None:
         raise BadParameter("give --data, or --edges, or both.")
     name, told = typed(name), CampaignFile() if config is None else config
-    meanings = merged(told.columns, _pairs("--column", columns, "actions.time=bought_at"))
-    held = merged(told.kinds, _pairs("--kind", kinds, "products.size=category"))
+    meanings = _merged(told.columns, _by_table("--column", columns, "actions.time=bought_at"))
+    held = _merged(told.kinds, _by_table("--kind", kinds, "products.size=category"))
     with Progress("create") as progress:
         from tensorucb.campaign import create_campaign, read_campaign_data
         from tensorucb.campaign._model import policy_named
@@ -160,7 +306,7 @@ def create(
             consent=consent,
             id_type=id_type,
             window=window,
-            queries=_queries(queries),
+            queries=opt.assignments("--query", queries, "edges='select …'", "a table") or None,
             timezone=timezone or "UTC",
             strict=strict,
             max_left_out=max_left_out,
@@ -197,23 +343,19 @@ def create(
     )
 
 
-def _queries(texts: Sequence[str] | None) -> dict[str, str] | None:
-    """``TABLE=QUERY`` as queries by table."""
-    parts = [typed(text).partition("=") for text in texts or ()]
-    if not all(table and query for table, _, query in parts):
-        raise BadParameter("--query must look like edges='select …'.")
-    return {table.strip(): query for table, _, query in parts} or None
-
-
-def _pairs(option: str, texts: Sequence[str] | None, example: str) -> dict[str, dict[str, str]]:
+def _by_table(option: str, texts: Sequence[str] | None, example: str) -> dict[str, dict[str, str]]:
     """``TABLE.NAME=VALUE`` as values by table and name."""
-    pairs: dict[str, dict[str, str]] = {}
-    for text in map(typed, texts or ()):
-        place, equals, value = text.partition("=")
-        table, dot, name = place.partition(".")
-        if not (equals and dot and table and name and value):
-            raise BadParameter(f"{option} must look like {example}; got {text!r}.")
-        if name in pairs.setdefault(table, {}):
-            raise BadParameter(f"{option} names {place!r} twice; name it once.")
-        pairs[table][name] = value
-    return pairs
+    values: dict[str, dict[str, str]] = {}
+    for place, value in opt.assignments(option, texts, example, "a column").items():
+        table, _, name = place.partition(".")
+        if not (table and name):
+            raise BadParameter(f"{option} must look like {example}; got {place!r}.")
+        values.setdefault(table, {})[name] = value
+    return values
+
+
+def _merged(
+    first: Mapping[str, Mapping[str, str]], second: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    """Values by table and name, where those of ``second`` count more."""
+    return {table: {**first.get(table, {}), **second.get(table, {})} for table in {**first, **second}}

@@ -161,17 +161,13 @@ def _strategy_ids(one: str | None, several: str | None, catalogue: tuple[int | s
 def _by_group(option: str, texts: list[str] | None) -> dict[str, int] | int | None:
     if not texts:
         return None
-    parts = [text.rpartition("=") for text in texts]
-    if not all(re.fullmatch("[0-9]{1,18}", number) for _, _, number in parts):
-        raise BadParameter(f"{option} must look like north=3, or 3; got {', '.join(map(repr, texts))}.")
-    if len(texts) == 1 and "=" not in texts[0]:
-        return int(texts[0])
-    if not all(equals for _, equals, _ in parts):
-        raise BadParameter(f"{option} is one number for all groups, or a GROUP=NUMBER for each; not both.")
-    numbers = {typed(group): int(number) for group, _, number in parts}
-    if len(numbers) < len(parts):
-        raise BadParameter(f"{option} names a group twice; give each group one number.")
-    return numbers
+    for_all = len(texts) == 1 and "=" not in texts[0]
+    example = "north=3, or 3"
+    numbers = {"": texts[0]} if for_all else opt.assignments(option, texts, example, "a group", str.rpartition)
+    if not all(re.fullmatch("[0-9]{1,18}", number) for number in numbers.values()):
+        raise BadParameter(f"{option} must look like {example}; got {', '.join(map(repr, texts))}.")
+    by_group = {group: int(number) for group, number in numbers.items()}
+    return by_group[""] if for_all else by_group
 
 
 def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
