@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import inspect
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Protocol, Self, TypedDict, TypeVar, Unpack, runtime_checkable
 
 import numpy as np
@@ -65,10 +65,10 @@ def parts_of_state(state: Any, here: Mapping[str, Any]) -> tuple[dict[str, Any],
     """Settings and arrays of a state, which must be that of a policy with the settings ``here``."""
     check_instance("state", state, PolicyState, "a PolicyState", "Take policy.state().")
     saved = check_mapping("state.settings", state.settings, "a mapping, as policy.state() gives it")
-    for field, value in here.items():
-        if saved.get(field) != value:
+    for name, value in here.items():
+        if saved.get(name) != value:
             raise InputError(
-                f"the state is not this policy's: its {field} is {shown(saved.get(field))}, here {shown(value)}. "
+                f"the state is not this policy's: its {name} is {shown(saved.get(name))}, here {shown(value)}. "
                 "Build and bind the policy as it was when the state was saved."
             )
     return saved, check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
@@ -210,6 +210,15 @@ def as_observations(n_edges: int, edges: ArrayLike, outcomes: ArrayLike) -> tupl
     return rows, values
 
 
+def setting(default: Any, check: Callable[..., Any], *bounds: Any, **more: Any) -> Any:
+    """An argument of a policy that is a dataclass: its default, and the check of any other value, with its bounds."""
+
+    def checked(name: str, value: Any) -> Any:
+        return default if value is default else check(name, value, *bounds, **more)
+
+    return field(default=default, metadata={"check": checked})
+
+
 class UCBPolicy:
     """A model of the edges, and everything around it: binding, exploration, beliefs, choice, state and restore.
 
@@ -220,7 +229,8 @@ class UCBPolicy:
     - ``predict(state, modes)``: a `Prediction` for the context ``modes``.
 
     They read the settings, which the constructor stores under its arguments' names (as JSON values), ``self.graph`` and
-    ``self.users``, and change nothing else. A context goes its way as in the paper's Algorithm 1: prediction, upper
+    ``self.users``, and change nothing else. The policies of this package are dataclasses, whose fields are the settings
+    (``setting``). A context goes its way as in the paper's Algorithm 1: prediction, upper
     confidence bound, oracle, feedback, posterior.
 
     Attributes
@@ -285,6 +295,10 @@ class UCBPolicy:
     _doses: Arrays
     _redundancy: float = 0.0  # what the doses say
     _kept: Mapping[bytes, Prediction] = {}  # the last predictions, replaced and never changed
+
+    def __post_init__(self) -> None:
+        for each in fields(self):  # type: ignore[arg-type]
+            setattr(self, each.name, each.metadata["check"](each.name, getattr(self, each.name)))
 
     # -- the model, which a subclass writes --
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_choice, check_count, check_number, check_share
-from tensorucb.policies._base import EXPLORATIONS, Grid, Oracle, UCBPolicy
+from tensorucb.policies._base import EXPLORATIONS, Grid, Oracle, UCBPolicy, setting
 from tensorucb.policies._kernels import add_node_bounds, edge_dots, learn_factors
 from tensorucb.policies.prediction import Prediction
 
@@ -28,6 +28,7 @@ _PRIOR_SUCCESSES = 1.0
 _PRIOR_TRIALS = 20.0
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GammaCounts(UCBPolicy):
     """A Gamma–Poisson rate of responses per out-edge for each source; blind to products, targets and features.
 
@@ -65,18 +66,10 @@ class GammaCounts(UCBPolicy):
         "prior_trials": (3.0, 10.0, 30.0),
     }
 
-    def __init__(
-        self,
-        *,
-        exploration: float = 0.1,
-        exploration_kind: str = "ucb",
-        base_rate: float = 0.03,
-        prior_trials: float = 10.0,
-    ) -> None:
-        self.exploration = check_number("exploration", exploration)
-        self.exploration_kind = check_choice("exploration_kind", exploration_kind, _KINDS)
-        self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
-        self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
+    exploration: float = setting(0.1, check_number)
+    exploration_kind: str = setting("ucb", check_choice, _KINDS)
+    base_rate: float = setting(0.03, check_share, zero=False, one=False)
+    prior_trials: float = setting(10.0, check_number, strict=True)
 
     def initial(self, dims: tuple[int, ...]) -> Arrays:
         """A and B of each source."""
@@ -104,6 +97,7 @@ class GammaCounts(UCBPolicy):
         return np.asarray(np.minimum(rates, 1.0)[self.graph.sources])
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CUCB(UCBPolicy):
     """``p = min(1, n/N + c√(3 ln t / 2N))`` per edge, 1 where untried; t counts rounds from 1.
 
@@ -127,8 +121,7 @@ class CUCB(UCBPolicy):
 
     name = "CUCB"
 
-    def __init__(self, *, exploration: float = 1.0) -> None:
-        self.exploration = check_number("exploration", exploration)
+    exploration: float = setting(1.0, check_number)
 
     def initial(self, dims: tuple[int, ...]) -> Arrays:
         """Successes and trials of each edge."""
@@ -152,6 +145,7 @@ class CUCB(UCBPolicy):
         return np.where(tried, prediction.probabilities(self.exploration), 1.0)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Thompson(UCBPolicy):
     """``p_e ~ Beta((a + Σy)/c, (b + Σ(1 − y))/c)``, again after every update.
 
@@ -185,10 +179,9 @@ class Thompson(UCBPolicy):
         "prior_trials": (1.0, 4.0, 16.0),
     }
 
-    def __init__(self, *, exploration: float = 1.0, base_rate: float = 0.03, prior_trials: float = 4.0) -> None:
-        self.exploration = check_number("exploration", exploration, strict=True)
-        self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
-        self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
+    exploration: float = setting(1.0, check_number, strict=True)
+    base_rate: float = setting(0.03, check_share, zero=False, one=False)
+    prior_trials: float = setting(4.0, check_number, strict=True)
 
     def initial(self, dims: tuple[int, ...]) -> Arrays:
         """Successes and failures of each edge."""
@@ -282,6 +275,7 @@ class COIN(UCBPolicy):
         return np.flatnonzero(np.bincount(self.graph.sources[short], minlength=self.graph.n_nodes))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class IMFB(UCBPolicy):
     """Each user has an influence vector θ_i and a susceptibility vector β_j, both learned, no features used.
 
@@ -307,22 +301,12 @@ class IMFB(UCBPolicy):
     name = "IMFB"
     tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "dim": (2, 5, 10, 20), "base_rate": (0.01, 0.03, 0.1)}
 
-    def __init__(
-        self,
-        *,
-        dim: int = 10,
-        exploration: float = 0.1,
-        ridge: float = 0.4,
-        warmup: float = 4.0,
-        decay: float = 0.25,
-        base_rate: float = 0.03,
-    ) -> None:
-        self.dim = check_count("dim", dim, 1, 1000)
-        self.exploration = check_number("exploration", exploration)
-        self.ridge = check_number("ridge", ridge, strict=True)
-        self.warmup = check_number("warmup", warmup)
-        self.decay = check_share("decay", decay)
-        self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
+    dim: int = setting(10, check_count, 1, 1000)
+    exploration: float = setting(0.1, check_number)
+    ridge: float = setting(0.4, check_number, strict=True)
+    warmup: float = setting(4.0, check_number)
+    decay: float = setting(0.25, check_share)
+    base_rate: float = setting(0.03, check_share, zero=False, one=False)
 
     def initial(self, dims: tuple[int, ...]) -> Arrays:
         """θ, β and the inverses of A and C."""

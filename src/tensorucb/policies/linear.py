@@ -8,6 +8,7 @@ from a `UserProfile` the past influence and taste m of users for the product of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from tensorucb.checks import check_count, check_flag, check_number
 from tensorucb.errors import InputError
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.policies._base import EXPLORATIONS, Grid, Oracle, UCBPolicy
+from tensorucb.policies._base import EXPLORATIONS, Grid, Oracle, UCBPolicy, setting
 from tensorucb.policies._kernels import (
     add_node_bounds,
     add_product_bounds,
@@ -115,23 +116,16 @@ def covariance_of(precision: F64) -> F64:
     return np.asarray((covariance + covariance.T) / 2.0)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearPolicy(FeaturePolicy):
     """Settings of the linear policies, and a ridge regression that all edges share."""
 
     tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "prior_variance": (0.01, 0.1, 1.0)}
 
-    def __init__(
-        self,
-        *,
-        exploration: float = 0.1,
-        noise_variance: float = 0.1,
-        prior_variance: float = 1.0,
-        matched: bool = True,
-    ) -> None:
-        self.exploration = check_number("exploration", exploration)
-        self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
-        self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
-        self.matched = check_flag("matched", matched)
+    exploration: float = setting(0.1, check_number)
+    noise_variance: float = setting(0.1, check_number, strict=True)
+    prior_variance: float = setting(1.0, check_number, strict=True)
+    matched: bool = setting(True, check_flag)
 
     def _ridge(self, dim: int) -> Arrays:
         return {"precision": np.eye(dim) / self.prior_variance, "moment": np.zeros(dim)}
@@ -273,6 +267,7 @@ class DILinUCB(LinearPolicy):
         return Prediction(graph, mean, deviation)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DILinUCBOriginal(UCBPolicy):
     """A linear model per source of the users it reaches, and seeds that maximise ``f(S) = Σ_v max_{u∈S} q_uv``.
 
@@ -302,20 +297,11 @@ class DILinUCBOriginal(UCBPolicy):
     name = "DILinUCB-original"
     needs_users = True
 
-    def __init__(
-        self,
-        *,
-        exploration: float = 0.1,
-        noise_variance: float = 0.1,
-        prior_variance: float = 1.0,
-        candidates: int = 200,
-        max_targets: int = 50_000,
-    ) -> None:
-        self.exploration = check_number("exploration", exploration)
-        self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
-        self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
-        self.candidates = check_count("candidates", candidates, 1)
-        self.max_targets = check_count("max_targets", max_targets, 1)
+    exploration: float = setting(0.1, check_number)
+    noise_variance: float = setting(0.1, check_number, strict=True)
+    prior_variance: float = setting(1.0, check_number, strict=True)
+    candidates: int = setting(200, check_count)
+    max_targets: int = setting(50_000, check_count)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features and a seed."""
@@ -411,6 +397,7 @@ _GROWTH = 1.15
 _STEPS, _TOLERANCE = 30, 1e-10
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LogisticUCB(FeaturePolicy):
     """Logistic regression on ``x = (x_i, x_j, z, …, 1)``, the features of `LinUCB`, and optimism in the logit.
 
@@ -441,20 +428,11 @@ class LogisticUCB(FeaturePolicy):
     uses_strategies = True
     tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "prior_variance": (0.01, 0.1, 1.0)}
 
-    def __init__(
-        self,
-        *,
-        exploration: float = 0.1,
-        prior_variance: float = 0.1,
-        base_logit: float = -3.0,
-        max_rows: int = 200_000,
-        matched: bool = True,
-    ) -> None:
-        self.exploration = check_number("exploration", exploration)
-        self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
-        self.base_logit = check_number("base_logit", base_logit, low=-30.0, high=30.0)
-        self.max_rows = check_count("max_rows", max_rows, 1)
-        self.matched = check_flag("matched", matched)
+    exploration: float = setting(0.1, check_number)
+    prior_variance: float = setting(0.1, check_number, strict=True)
+    base_logit: float = setting(-3.0, check_number, low=-30.0, high=30.0)
+    max_rows: int = setting(200_000, check_count)
+    matched: bool = setting(True, check_flag)
 
     def initial(self, dims: tuple[int, ...]) -> Arrays:
         """θ and its precision; μ and Λ, what is known apart from the log; and the log."""

@@ -6,6 +6,7 @@ import math
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from tensorucb.checks import check_choice, check_count, check_flag, check_number
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.learner import TensorRegression, TensorState
-from tensorucb.policies._base import EXPLORATION_KINDS, EXPLORATIONS, Grid, UCBPolicy
+from tensorucb.policies._base import EXPLORATION_KINDS, EXPLORATIONS, Grid, UCBPolicy, setting
 from tensorucb.policies._kernels import tensor_moments
 from tensorucb.policies.prediction import Prediction
 from tensorucb.rng import RngLike
@@ -45,6 +46,7 @@ class FixedPointWarning(RuntimeWarning):
     """Some outcomes were learned without reaching the fixed point that the paper's update asks for."""
 
 
+@dataclass(eq=False, repr=False)
 class PaperTensorUCB(UCBPolicy):
     """The paper's CP tensor and its Algorithm 1; ``u = Σ_r (x_i·w^{1,r})(x_j·w^{2,r}) Π_{l≥3} (z_l·w^{l,r})``.
 
@@ -122,47 +124,34 @@ class PaperTensorUCB(UCBPolicy):
     uses_strategies = True
     tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "rank": (1, 2, 5, 10, 20, 50)}
 
-    def __init__(
-        self,
-        rank: int = 10,
-        exploration: float = 0.1,
-        *,
-        likelihood: str = "gaussian",
-        exploration_kind: str = "ucb",
-        noise_variance: float = 0.1,
-        prior_variance: float | None = None,
-        constants: bool | None = None,
-        scaled: bool | None = None,
-        start: str | None = None,
-        base_logit: float = -3.0,
-        intercept_variance: float | None = None,
-        projection: str = "sigmoid",
-        coding: str = "zero_one",
-        order: str = "ranks",
-    ) -> None:
-        self.rank = check_count("rank", rank, 1, 1000)
-        self.exploration = check_number("exploration", exploration)
-        self.likelihood = check_choice("likelihood", likelihood, _NAMES)
-        self.name = _NAMES[likelihood]
-        logistic = likelihood == "logistic"
-        passed = dict(zip(_DEFAULTS, (prior_variance, constants, scaled, start, intercept_variance), strict=True))
-        self._left_out = [name for name, value in passed.items() if value is None]
-        chosen = {name: _DEFAULTS[name][logistic] if value is None else value for name, value in passed.items()}
-        self.exploration_kind = check_choice("exploration_kind", exploration_kind, EXPLORATION_KINDS)
-        self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
-        self.prior_variance = check_number("prior_variance", chosen["prior_variance"], strict=True)
-        self.constants = check_flag("constants", chosen["constants"])
-        self.scaled = check_flag("scaled", chosen["scaled"])
-        self.start = check_choice("start", chosen["start"], ("ones", "paper", "random"))
-        self.base_logit = check_number("base_logit", base_logit, low=-700.0, high=700.0)
-        self.intercept_variance = check_number("intercept_variance", chosen["intercept_variance"])
-        self.projection = check_choice("projection", projection, ("sigmoid", "clip"))
-        self.coding = check_choice("coding", coding, ("zero_one", "plus_minus"))
-        self.order = check_choice("order", order, ("ranks", "modes"))
-        if logistic and (projection, coding) != ("sigmoid", "zero_one"):
+    rank: int = setting(10, check_count, 1, 1000)
+    exploration: float = setting(0.1, check_number)
+    _: KW_ONLY
+    likelihood: str = setting("gaussian", check_choice, _NAMES)
+    exploration_kind: str = setting("ucb", check_choice, EXPLORATION_KINDS)
+    noise_variance: float = setting(0.1, check_number, strict=True)
+    prior_variance: float = setting(None, check_number, strict=True)
+    constants: bool = setting(None, check_flag)
+    scaled: bool = setting(None, check_flag)
+    start: str = setting(None, check_choice, ("ones", "paper", "random"))
+    base_logit: float = setting(-3.0, check_number, low=-700.0, high=700.0)
+    intercept_variance: float = setting(None, check_number)
+    projection: str = setting("sigmoid", check_choice, ("sigmoid", "clip"))
+    coding: str = setting("zero_one", check_choice, ("zero_one", "plus_minus"))
+    order: str = setting("ranks", check_choice, ("ranks", "modes"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.name = _NAMES[self.likelihood]
+        logistic = self.likelihood == "logistic"
+        self._left_out = [name for name in _DEFAULTS if getattr(self, name) is None]
+        for name in self._left_out:
+            setattr(self, name, _DEFAULTS[name][logistic])
+        if logistic and (self.projection, self.coding) != ("sigmoid", "zero_one"):
             raise InputError(
-                f"projection={projection!r} and coding={coding!r} are choices of the Gaussian likelihood; the logistic "
-                "one has a sigmoid and outcomes of 0 and 1. Leave both out, or pass likelihood='gaussian'."
+                f"projection={self.projection!r} and coding={self.coding!r} are choices of the Gaussian likelihood; "
+                "the logistic one has a sigmoid and outcomes of 0 and 1. Leave both out, or pass "
+                "likelihood='gaussian'."
             )
 
     def made_with(self) -> dict[str, Any]:

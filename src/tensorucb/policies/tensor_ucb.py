@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from tensorucb.errors import InputError
 from tensorucb.features import UserProfile, degree_features
 from tensorucb.graph import Graph
 from tensorucb.learner import response
-from tensorucb.policies._base import EXPLORATION_KINDS, UCBPolicy
+from tensorucb.policies._base import EXPLORATION_KINDS, UCBPolicy, setting
 from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB
 from tensorucb.policies.prediction import LEVELS, ROUNDS, Prediction
 from tensorucb.rng import RngLike
@@ -67,6 +67,7 @@ class _State:
         return self.log[last - _RECENT : last] if self.recent_rounds and last >= _RECENT else ()
 
 
+@dataclass(eq=False, repr=False)
 class TensorUCB(UCBPolicy):
     """Our default policy: a hierarchical logistic model of who responds to which user; it has no tensor rank.
 
@@ -132,20 +133,12 @@ class TensorUCB(UCBPolicy):
     weighs_history: ClassVar[bool] = True
     paper = PaperTensorUCB
 
-    def __init__(
-        self,
-        rank: int = 100,
-        exploration: float = 0.5,
-        *,
-        exploration_kind: str = "ucb",
-        base_logit: float | None = None,
-        max_rows: int = 400_000,
-    ) -> None:
-        self.rank = check_count("rank", rank, 1, 1000)
-        self.exploration = check_number("exploration", exploration)
-        self.exploration_kind = check_choice("exploration_kind", exploration_kind, EXPLORATION_KINDS)
-        self.base_logit = None if base_logit is None else check_number("base_logit", base_logit, low=-30.0, high=30.0)
-        self.max_rows = check_count("max_rows", max_rows, 1)
+    rank: int = setting(100, check_count, 1, 1000)
+    exploration: float = setting(0.5, check_number)
+    _: KW_ONLY
+    exploration_kind: str = setting("ucb", check_choice, EXPLORATION_KINDS)
+    base_logit: float | None = setting(None, check_number, low=-30.0, high=30.0)
+    max_rows: int = setting(400_000, check_count)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
