@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from campaign.test_progress import played as played_with_hold_outs
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from studies import reach as study
 from tensorucb.campaign import create_campaign, load_campaign
@@ -247,6 +248,14 @@ def test_the_stated_interval_is_that_of_the_mixture():
     assert forecast.mean == pytest.approx(29.5)
     assert forecast.low == np.quantile(draws, 0.05)
     assert forecast.high == np.quantile(draws, 0.95)
+
+
+def test_the_forecasts_learn_from_the_numbers_that_progress_shows():
+    campaign, _ = played_with_hold_outs()
+    with campaign._handle.read() as view:
+        outcomes = past_outcomes(view)
+    closed = [entry for entry in campaign.progress().rounds if entry.status == "closed"]
+    assert [o.responders for o in outcomes] == [e.responders for e in closed]
 
 
 def test_responders_are_counted_once_and_never_among_the_contacted():

@@ -329,7 +329,7 @@ def test_a_guest_among_whole_numbers_is_a_stranger(tmp_path, suffix):
     report = campaign.tell(ask.id, tmp_path / f"r{suffix}", max_left_out=1.0)
     assert (report.accepted, report.unknown) == (1, 3)
     # In Python a text is no number.
-    with pytest.raises(UnknownIdError, match="ids of users are integers"):
+    with pytest.raises(UnknownIdError, match=r"user in row 1 is .* but ids of users are integers"):
         campaign.tell(ask.id, frame, max_left_out=1.0)
 
 

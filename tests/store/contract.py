@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from store.content import (
+    NOBODY,
     ROUND,
     Preference,
     TokenRecord,
@@ -23,9 +24,6 @@ from store.content import (
     told,
 )
 from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
-
-# private: a session of the store takes and gives records with it
-from tensorucb.store._protocol import NOBODY
 
 
 class StoreContract:

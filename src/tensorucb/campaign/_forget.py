@@ -152,7 +152,7 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
 def _name_of(handle: Handle, user: int | str) -> str | None:
     """What the user is called; None if that is not known, or if there is no such user."""
     with handle.read() as view:
-        rows = view.network.find(id_column([user], "user"), np.arange(1), "user")
+        rows = view.network.find(id_column([user], "user"), np.ones(1, dtype=np.int64), "user")
         return view.name(int(rows[0])) if rows[0] >= 0 else None
 
 

@@ -114,29 +114,29 @@ class Network:
     def rows(self, name: str, users: ArrayLike) -> I64:
         """Graph rows of the users whom an argument names; an error that says who is none."""
         column = id_column(users, name)
-        rows = self.find(column, np.arange(len(column)), name)
+        rows = self.find(column, np.arange(1, len(column) + 1), name)
         unknown = np.flatnonzero(rows < 0)
         if unknown.size:
             first = [column[int(row)] for row in unknown[:5]]
             raise no_user(name, shown(first[0]) if len(column) == 1 else describe_rows(first, unknown))
         return rows
 
-    def find(self, column: Any, rows: I64, name: str, *, text: bool = False) -> I64:
+    def find(self, column: Any, lines: I64, name: str, *, text: bool = False) -> I64:
         """Graph rows of a column of ids, -1 for those who are no users.
 
-        ``rows`` say where they stood in what the caller sent. With ``text`` they come from a file of text, where a
+        ``lines`` say where they stood in what the caller sent, counted from 1. With ``text`` they come from a file of text, where a
         single guest among whole numbers makes a column text.
         """
-        if rows.size == 0:
+        if lines.size == 0:
             return np.empty(0, dtype=np.int64)
         if kind_of(column) == self._index.kind:
             return self._index.rows(column).astype(np.int64)
         if not text or self.strings:
             raise UnknownIdError(
-                f"in row {rows[0] + 1} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them.",
+                f"in row {lines[0]} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them.",
                 argument=name,
             )
-        numbers, graph_rows = column.str.contains(WHOLE), np.full(rows.size, -1, dtype=np.int64)
+        numbers, graph_rows = column.str.contains(WHOLE), np.full(lines.size, -1, dtype=np.int64)
         graph_rows[numbers.to_numpy()] = self._index.rows(column.filter(numbers).cast(int).to_numpy())
         return graph_rows
 
