@@ -124,8 +124,8 @@ class Network:
     def find(self, column: Any, lines: I64, name: str, *, text: bool = False) -> I64:
         """Graph rows of a column of ids, -1 for those who are no users.
 
-        ``lines`` say where they stood in what the caller sent, counted from 1. With ``text`` they come from a file of text, where a
-        single guest among whole numbers makes a column text.
+        ``lines`` say where they stood in what the caller sent, counted from 1. With ``text`` they come from a file of
+        text, where a single guest among whole numbers makes a column text.
         """
         if lines.size == 0:
             return np.empty(0, dtype=np.int64)
