@@ -228,8 +228,8 @@ def test_gamma_counts_draws_from_the_gamma_posterior(graph, rounds, exploration)
         samples.append(policy.score(rounds[0][0]))
         policy.update(rounds[0][0], nothing, [])
     arrays = policy.state().arrays
-    mean = (arrays["successes"] / arrays["trials"])[graph.sources]
-    variance = exploration * (arrays["successes"] / arrays["trials"] ** 2)[graph.sources]
+    mean = (arrays["shape"] / arrays["trials"])[graph.sources]
+    variance = exploration * (arrays["shape"] / arrays["trials"] ** 2)[graph.sources]
     assert (np.abs(np.mean(samples, axis=0) - mean) < 6 * np.sqrt(variance / draws)).all()
     np.testing.assert_allclose(np.var(samples, axis=0), variance, rtol=0.25)
 
