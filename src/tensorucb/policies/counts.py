@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,28 +28,8 @@ _PRIOR_SUCCESSES = 1.0
 _PRIOR_TRIALS = 20.0
 
 
-class CountPolicy(UCBPolicy):
-    """Successes and trials of each edge, or of what a subclass counts in its place (`units`)."""
-
-    def initial(self, dims: tuple[int, ...]) -> Arrays:
-        """Nothing was tried."""
-        edges = self.graph.n_edges
-        return {"successes": np.zeros(edges), "trials": np.zeros(edges, dtype=np.int64)}
-
-    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
-        """Both counts grow."""
-        units = self.units(modes, edges)
-        np.add.at(state["successes"], units, outcomes)
-        np.add.at(state["trials"], units, 1)
-        return state
-
-    def units(self, modes: Vectors, edges: I64) -> Any:
-        """What these edges count for, as an index of the counts."""
-        return edges
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class GammaCounts(CountPolicy):
+class GammaCounts(UCBPolicy):
     """A Gamma–Poisson rate of responses per out-edge for each source; blind to products, targets and features.
 
     ``λ_i ~ Gamma(A_i, B_i)`` with ``A_i = a + Σy`` and ``B_i = b + N`` over the source's out-edges observed so far, and
@@ -94,16 +74,18 @@ class GammaCounts(CountPolicy):
     def initial(self, dims: tuple[int, ...]) -> Arrays:
         """A and B of each source."""
         n = self.graph.n_nodes
-        return {"successes": np.full(n, self.base_rate * self.prior_trials), "trials": np.full(n, self.prior_trials)}
+        return {"shape": np.full(n, self.base_rate * self.prior_trials), "trials": np.full(n, self.prior_trials)}
 
-    def units(self, modes: Vectors, edges: I64) -> Any:
-        """Their sources."""
-        return self.graph.sources[edges]
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Responses add to A, trials to B."""
+        np.add.at(state["shape"], self.graph.sources[edges], outcomes)
+        np.add.at(state["trials"], self.graph.sources[edges], 1.0)
+        return state
 
     def predict(self, state: Arrays, modes: Vectors) -> Prediction:
         """The rate of the edge's source."""
-        rate = state["successes"] / state["trials"]
-        deviation = np.sqrt(state["successes"]) / state["trials"]
+        rate = state["shape"] / state["trials"]
+        deviation = np.sqrt(state["shape"]) / state["trials"]
         return Prediction(self.graph, rate[self.graph.sources], deviation[self.graph.sources])
 
     def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
@@ -111,12 +93,12 @@ class GammaCounts(CountPolicy):
         if self.exploration_kind == "ucb" or self.exploration == 0.0:
             return prediction.probabilities(self.exploration)
         state, c = self._known(modes), self.exploration
-        rates = self._generator("score").gamma(state["successes"] / c) * c / state["trials"]
+        rates = self._generator("score").gamma(state["shape"] / c) * c / state["trials"]
         return np.asarray(np.minimum(rates, 1.0)[self.graph.sources])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CUCB(CountPolicy):
+class CUCB(UCBPolicy):
     """``p = min(1, n/N + c√(3 ln t / 2N))`` per edge, 1 where untried; t counts rounds from 1.
 
     Published: c = 1. Added: c, which is tuned. It has no prior: an untried edge counts as certain.
@@ -141,6 +123,17 @@ class CUCB(CountPolicy):
 
     exploration: float = setting(1.0, check_number)
 
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
+        """Successes and trials of each edge."""
+        edges = self.graph.n_edges
+        return {"successes": np.zeros(edges), "trials": np.zeros(edges, dtype=np.int64)}
+
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Both counts grow."""
+        np.add.at(state["trials"], edges, 1)
+        np.add.at(state["successes"], edges, outcomes)
+        return state
+
     def predict(self, state: Arrays, modes: Vectors) -> Prediction:
         """The rate of each edge, 0 where untried, and the width of its bound."""
         trials = np.maximum(state["trials"], 1)
@@ -153,7 +146,7 @@ class CUCB(CountPolicy):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Thompson(CountPolicy):
+class Thompson(UCBPolicy):
     """``p_e ~ Beta((a + Σy)/c, (b + Σ(1 − y))/c)``, again after every update.
 
     Published: Beta(1, 1), a prior mean of ½, from which rare responses take many trials per edge to recover. Added: a
@@ -190,6 +183,16 @@ class Thompson(CountPolicy):
     base_rate: float = setting(0.03, check_share, zero=False, one=False)
     prior_trials: float = setting(4.0, check_number, strict=True)
 
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
+        """Successes and failures of each edge."""
+        return {"successes": np.zeros(self.graph.n_edges), "failures": np.zeros(self.graph.n_edges)}
+
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Both counts grow."""
+        np.add.at(state["successes"], edges, outcomes)
+        np.add.at(state["failures"], edges, 1.0 - outcomes)
+        return state
+
     def predict(self, state: Arrays, modes: Vectors) -> Prediction:
         """The posterior's mean."""
         a, b = self._posterior(state)
@@ -202,10 +205,10 @@ class Thompson(CountPolicy):
 
     def _posterior(self, state: Arrays) -> tuple[F64, F64]:
         a = self.base_rate * self.prior_trials + state["successes"]
-        return a, (1.0 - self.base_rate) * self.prior_trials + (state["trials"] - state["successes"])
+        return a, (1.0 - self.base_rate) * self.prior_trials + state["failures"]
 
 
-class COIN(CountPolicy):
+class COIN(UCBPolicy):
     """Success rates ``n/N`` per (product cell, edge), and exploration until every edge has been tried often enough.
 
     The cell is the product's dominant entry (its main topic), so there are as many cells as product features. What
@@ -238,9 +241,12 @@ class COIN(CountPolicy):
         shape = (dims[0], self.graph.n_edges)
         return {"successes": np.zeros(shape), "trials": np.zeros(shape, dtype=np.int32)}
 
-    def units(self, modes: Vectors, edges: I64) -> Any:
-        """The edges in the product's cell."""
-        return int(np.argmax(modes[0])), edges
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Both counts of the product's cell grow."""
+        cell = int(np.argmax(modes[0]))
+        np.add.at(state["trials"][cell], edges, 1)
+        np.add.at(state["successes"][cell], edges, outcomes)
+        return state
 
     def predict(self, state: Arrays, modes: Vectors) -> Prediction:
         """The rate of each edge in the product's cell, 0 where untried."""
