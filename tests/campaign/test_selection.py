@@ -93,9 +93,9 @@ def test_http_and_the_client_select_the_same(tmp_path):
         assert remote.progress(product="tea") != wanted
         with pytest.raises(UnknownIdError, match="cocoa"):
             remote.progress(product="cocoa")
-        connection = remote._connection
-        names = {item["figure"] for item in connection.get("campaigns/spring/figures", product="tea")["items"]}
-        figure = connection.get("campaigns/spring/figures/expected", product="tea")
+        service = remote._service
+        names = {item["figure"] for item in service.get("figures", product="tea")["items"]}
+        figure = service.get("figures", "expected", product="tea")
         rows = next(layer["data"]["values"] for layer in [figure, *figure["layer"]] if "data" in layer)
     assert "expected" in names
     assert {row["product"] for row in rows} == {"tea"}
