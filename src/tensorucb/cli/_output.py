@@ -261,4 +261,5 @@ def terminal(stream: TextIO) -> Any:
     """Rich's console on a stream that is a terminal: bold and dim, no colours, and nothing is read as markup."""
     from rich.console import Console
 
-    return Console(file=stream, markup=False, emoji=False, highlight=False, no_color=True)
+    # It must not ask the stream: while a file is being read, its descriptor may lead elsewhere (`panics_kept_quiet`).
+    return Console(file=stream, force_terminal=True, markup=False, emoji=False, highlight=False, no_color=True)

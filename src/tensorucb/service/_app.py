@@ -145,6 +145,23 @@ class _Protocol(H11Protocol):
         super().shutdown()
 
 
+class _Server(uvicorn.Server):
+    """A server that says when it answers: from then on, and not before, a Ctrl-C ends it in order."""
+
+    def __init__(self, config: uvicorn.Config, greet: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._greet = greet
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, then say so."""
+        await super().startup(sockets)
+        self._greet()
+
+
+def _say_nothing() -> None:
+    return
+
+
 def configured(settings: ServiceSettings, app: Callable[[], FastAPI] | FastAPI) -> uvicorn.Config:
     """How uvicorn serves an app, or what makes it."""
     return uvicorn.Config(
@@ -204,14 +221,16 @@ def run(
     with listening_socket(settings) as listening, _shared_metrics(settings):
         if settings.workers == 1:
             app = app()  # what is wrong with it is raised here
-        if started is not None:
-            host, port, *_ = listening.getsockname()
-            started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        host, port, *_ = listening.getsockname()
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        greet = partial(started, address) if started is not None else _say_nothing
         config = configured(settings, app)
         if settings.workers == 1:
-            uvicorn.Server(config).run(sockets=[listening])
+            _Server(config, greet).run(sockets=[listening])
         else:
-            Multiprocess(config, [listening]).run()
+            workers = Multiprocess(config, [listening])
+            greet()
+            workers.run()
 
 
 def check_access(settings: ServiceSettings) -> int:
