@@ -9,9 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
+from campaign import moments
 from campaign.worlds import out_pairs, small_campaign
 from tensorucb.campaign import delete_campaign, load_campaign
 from tensorucb.errors import StateError, StoreError, TensorUCBError, UnknownIdError
+from tensorucb.store import open_store
 
 
 @pytest.fixture
@@ -224,3 +226,34 @@ def test_no_tell_is_acknowledged_where_the_commit_fails(tmp_path, monkeypatch):
     assert sum(campaign.tell(*each).accepted for each in tells) == _rows(tells)
     campaign.close(ask.id)
     assert campaign.model_hash() == campaign.replay_hash()
+
+
+def test_two_who_ask_at_once_on_postgresql_choose_one_after_the_other(fresh_postgres_url, monkeypatch):
+    """As two workers of a service: a choice that the other has overtaken would be made again."""
+    small_campaign(fresh_postgres_url).disconnect()
+    choices = []
+
+    def propose(draft):
+        choices.append(draft)
+        time.sleep(0.05)  # long enough for the other one to come
+        return chosen(draft)
+
+    chosen = moments.ask.propose
+    monkeypatch.setattr(moments.ask, "propose", propose)
+
+    def ask(rounds):
+        with load_campaign("spring", storage=fresh_postgres_url) as campaign:
+            return [campaign.ask("tea", 2).number for _ in range(rounds)]
+
+    with ThreadPoolExecutor(2) as pool:
+        numbers = [number for asked in pool.map(ask, [3, 3]) for number in asked]
+    assert sorted(numbers) == [1, 2, 3, 4, 5, 6]
+    assert len(choices) == 6
+
+
+def test_nobody_waits_long_for_one_who_chooses_and_does_not_end(fresh_postgres_url):
+    with open_store(fresh_postgres_url) as stuck, open_store(fresh_postgres_url, timeout=0.2) as other:
+        with stuck.turn_to_choose(1), other.turn_to_choose(1), other.write() as session:
+            assert session.campaigns() == []
+        with other.turn_to_choose(1), stuck.turn_to_choose(2):  # of another campaign
+            pass

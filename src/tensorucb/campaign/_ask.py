@@ -37,7 +37,7 @@ def open_round(handle: Handle, arguments: Mapping[str, Any]) -> tuple[Network, R
     The choice is made outside the write transaction, so that nobody waits for it, and made again if others opened a
     round meanwhile.
     """
-    with handle.lock:
+    with handle.lock, handle.store.turn_to_choose(handle.record.campaign):
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
             with handle.read() as view:

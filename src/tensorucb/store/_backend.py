@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -46,6 +47,10 @@ class Backend(Protocol):
 
     def begin_read(self, connection: sa.Connection) -> None:
         """Begin a transaction that sees one moment, now, and blocks nobody."""
+
+    def turn_to_choose(self, engine: sa.Engine, campaign: int) -> AbstractContextManager[Any]:
+        """Inside the block other processes wait before they choose too, where the database can tell them."""
+        return nullcontext()
 
     def check_in_place(self, connection: sa.Connection) -> None:
         """Refuse to go on if the database's files are no longer those that were opened; a server sees to its own."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -20,6 +21,9 @@ from tensorucb.store._tables import metadata
 _LOCK = 0x74756362
 # Seconds on top of the time-out: the server ends a statement that waits too long for a lock by itself, and says so.
 _GRACE = 2.0
+# A number of its own for the turns of those who choose, and how many seconds one waits for another at the most.
+_CHOOSING = _LOCK + 1
+_COURTESY = 10.0
 _PURGING = 3600.0
 
 
@@ -97,6 +101,21 @@ class PostgresBackend(Backend):
             f"SELECT set_config('synchronous_commit', 'on', true), set_config('lock_timeout', '{wait}', true)"
         )
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))")
+
+    @contextmanager
+    def turn_to_choose(self, engine: sa.Engine, campaign: int) -> Iterator[None]:
+        """Hold an advisory lock of the campaign. Who waits too long for it, or loses it, goes on without."""
+        with engine.connect() as connection:
+            with suppress(sa.exc.OperationalError):
+                wait = round(min(self.timeout, _COURTESY) * 1000)
+                connection.exec_driver_sql(f"SELECT set_config('lock_timeout', '{wait}', true)")
+                place = f"hashtext(current_schema() || '/{campaign}')"
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CHOOSING}, {place})")
+            try:
+                yield
+            finally:
+                with suppress(sa.exc.DBAPIError):
+                    connection.rollback()
 
     def begin_read(self, connection: sa.Connection) -> None:
         """``REPEATABLE READ READ ONLY``, whose moment is its first statement: made at once."""

@@ -105,6 +105,16 @@ class SQLStore:
             finally:
                 session.end()
 
+    @contextmanager
+    def turn_to_choose(self, campaign: int) -> Iterator[None]:
+        """Let other processes wait before they choose users of the same campaign: of two, one would choose in vain.
+
+        Nothing depends on it: whoever chooses checks in the write transaction that the choice still holds.
+        """
+        self._check()
+        with self._clear_errors(), self._backend.turn_to_choose(self._engine, campaign):
+            yield
+
     def purge(self, timeout: float | None = None) -> None:
         """Make deleted content unrecoverable: SQLite's log is emptied and its file rewritten, or the tables are."""
         self._check()
