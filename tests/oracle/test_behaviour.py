@@ -310,6 +310,17 @@ def test_money_that_is_just_enough_is_spent_after_forced_seeds():
         assert pick.cost == pytest.approx(0.6)
 
 
+def test_nothing_is_paid_for_a_seed_that_gains_nothing_and_that_no_group_needs():
+    graph = Graph.from_edges([0, 1, 1, 1, 2, 3], [3, 0, 2, 3, 3, 2])
+    groups = {"groups": ["a", "a", "b", "b"], "minima": {"a": 1, "b": 1}}
+    money = {"costs": [3.0, 3.0, 2.0, 1.0], "budget": 6.0}
+    values = [0.0, 0.0, 0.0, 2.0]
+    probabilities = [0.0, 0.3, 0.0, 0.0, 0.0, 0.0]
+    pick = select_seeds(graph, probabilities, 3, objective="direct", values=values, **groups, **money)
+    # 3 is worth 2, and one of group a has to come along; 2, whose group has its seed, is cheaper and brings nothing.
+    assert pick.seeds.tolist() == [3, 1]
+
+
 @pytest.mark.parametrize("objective", ["direct", "cascade"])
 def test_tenths_add_up_to_the_budget(objective):
     graph = Graph.from_edges([0, 2, 4], [1, 3, 5])

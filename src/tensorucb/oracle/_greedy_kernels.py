@@ -180,6 +180,18 @@ def _affordable(c, cost, places, purse, reserve):  # type: ignore[no-untyped-def
     return cost[c] <= max(0.0, purse[0] - purse[1]) + freed  # at least 0 but for rounding
 
 
+@inlined
+def _worth_it(c, candidates, places, purse, reserve, lazy, least):  # type: ignore[no-untyped-def]
+    """Whether places and money allow the candidate, and it gains enough; one that fills a need may gain nothing."""
+    _, gain, _, _, _, _, cost, _ = candidates
+    grouped = places[0].shape[0] > 0
+    if grouped and not _fits(c, places):
+        return False
+    if cost.size > 0 and not (gain[c] >= purse[2] * cost[c] and _affordable(c, cost, places, purse, reserve)):
+        return False
+    return gain[c] > least or (lazy and grouped and _needed(c, places))
+
+
 @kernel
 def _settle(tied, candidates, lazy, network, worth, now):  # type: ignore[no-untyped-def]
     """Which of the candidates ``tied`` is the cheapest; then by direct gain, by out-degree, and the lowest row.
@@ -225,13 +237,12 @@ def _settle(tied, candidates, lazy, network, worth, now):  # type: ignore[no-unt
 @kernel
 def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):  # type: ignore[no-untyped-def]
     """The best candidate that may be picked, -1 if none is worth it."""
-    _, gain, own, _, _, free_to_pick, cost, weight = candidates
+    _, gain, own, _, _, free_to_pick, _, weight = candidates
     by_value, single, noisy, lazy, least = rule
     tied = run[2]
     tally = run[4]
     left = run[5]
     picks, n_picked = run[0].size, np.int64(tally[0])
-    grouped, priced = places[0].shape[0] > 0, cost.size > 0
     weighted = by_value and not (single and n_picked == 0)
     while True:
         best = -1.0
@@ -239,11 +250,7 @@ def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):
         for c in range(gain.size):
             if gain[c] <= (best * weight[c] if weighted else best) or not free_to_pick[c]:
                 continue
-            if grouped and not _fits(c, places):
-                continue
-            if priced and not (gain[c] >= purse[2] * cost[c] and _affordable(c, cost, places, purse, reserve)):
-                continue
-            if gain[c] <= least and not (lazy and grouped and _needed(c, places)):
+            if not _worth_it(c, candidates, places, purse, reserve, lazy, least):
                 continue
             best = gain[c] / weight[c] if weighted else gain[c]
             top = c
@@ -268,12 +275,9 @@ def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):
     for c in range(gain.size):
         if (gain[c] / weight[c] if weighted else gain[c]) < lowest or not free_to_pick[c]:
             continue
-        if grouped and not _fits(c, places):
-            continue
-        if priced and not (gain[c] >= purse[2] * cost[c] and _affordable(c, cost, places, purse, reserve)):
-            continue
-        tied[count] = c
-        count += 1
+        if _worth_it(c, candidates, places, purse, reserve, lazy, least):
+            tied[count] = c
+            count += 1
     return _settle(tied[:count], candidates, lazy, network, worth, n_picked)
 
 
