@@ -171,13 +171,3 @@ def test_a_full_disk_is_one_sentence(monkeypatch, capsys, tmp_path):
         main(["demo", "--out", str(tmp_path)])
     assert stop.value.code == 1
     assert capsys.readouterr().err == "tensorucb: No space left on device: 'x.csv'.\n"
-
-
-def test_json_is_the_only_thing_on_stdout(tmp_path):
-    done = run("demo", "--quick", "--rounds", "2", "--runs", "1", "--json", "--out", str(tmp_path / "out"))
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert document["results"][0]["policy"] == "TensorUCB"
-    assert len(document["seeds"]) == 10
-    assert done.stderr.startswith("tensorucb demo: ")
-    assert done.stderr.endswith("\n")

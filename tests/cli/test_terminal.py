@@ -85,10 +85,12 @@ def test_json_on_a_pipe_beside_the_bar_on_a_terminal(data, tmp_path):
     assert "".join(ended.lines).strip() == ""
 
 
-def test_without_a_terminal_progress_is_plain_lines(tmp_path):
+def test_without_a_terminal_progress_is_plain_lines_and_stdout_is_json_alone(tmp_path):
     done = in_pipe(*DEMO, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["seeds"]
+    document = json.loads(done.stdout)
+    assert document["results"][0]["policy"] == "TensorUCB"
+    assert len(document["seeds"]) == 10
     first, *_, last = done.stderr.decode().splitlines()
     assert re.fullmatch(r"tensorucb demo: (0 of 5, \d+:\d\d: first rounds of TensorUCB|still working, 0:10\.)", first)
     assert re.fullmatch(r"tensorucb demo: done after \d+:\d\d\.", last)
@@ -161,15 +163,16 @@ def test_a_command_to_copy_is_one_line_on_a_narrow_terminal(tmp_path):
     assert following[0].endswith("--consent email_optin")
 
 
-def test_a_table_of_rounds_keeps_its_numbers_whole_in_80_columns(tmp_path):
-    in_pipe("datasets", "make", "shop", "--dirty", "--out", "shop", cwd=tmp_path)
+def test_a_table_of_rounds_keeps_its_numbers_whole_in_80_columns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("datasets", "make", "shop", "--dirty", "--out", "shop")
     columns = ("actions.user=buyer", "actions.item=article", "actions.time=bought_on")
     named = [word for column in columns for word in ("--column", column)]
-    in_pipe("create", "spring", "--data", "shop", *named, cwd=tmp_path)
+    run("create", "spring", "--data", "shop", *named)
     asked = in_terminal("ask", "spring", "--product", "p0000", "-k", "5", "--strategies", "all", cwd=tmp_path)
     assert sum(bool(re.match(r"\d +u\d", line)) for line in asked.lines) == 5
     assert not any(re.match(r" +\d\.\d\d *$", line) for line in asked.lines)  # a number alone in a line
-    in_pipe("tell", "spring", "shop/purchases-week1.csv", cwd=tmp_path)
+    run("tell", "spring", "shop/purchases-week1.csv")
     shown = in_terminal("status", "spring", cwd=tmp_path)
     assert shown.code == 0, shown.text
     assert any(re.search(r"\d+\.\d \([\d,]+ to [\d,]+\)", line) for line in shown.lines)

@@ -119,7 +119,9 @@ def test_a_service_that_is_busy_is_asked_again_when_it_says():
     assert answers == []
 
 
-def test_nobody_there_is_an_error_that_names_the_address():
+def test_nobody_there_is_an_error_that_names_the_address(monkeypatch):
+    # How long it waits before each attempt is no part of this.
+    monkeypatch.setattr("tensorucb.client._http._FIRST_WAIT", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with Client(f"http://127.0.0.1:{port}") as client, pytest.raises(ServiceError, match=f"127.0.0.1:{port}.*running"):

@@ -217,8 +217,8 @@ def test_gamma_counts(graph, rounds, exploration):
 
 @pytest.mark.parametrize("exploration", [1.0, 0.2])
 def test_gamma_counts_draws_from_the_gamma_posterior(graph, rounds, exploration):
-    """Mean of 4000 draws within 6 standard errors, variance within a quarter, for sources with little clipping."""
-    draws = 4000
+    """Mean of 1500 draws within 6 standard errors, variance within a quarter, for sources with little clipping."""
+    draws = 1500
     policy = policies.GammaCounts(exploration=exploration, exploration_kind="thompson", prior_trials=40.0)
     policy.bind(graph, None, 0)
     for product, edges, outcomes in rounds:
@@ -321,8 +321,8 @@ def test_coin_explores_uniformly(graph):
 
 
 def test_thompson_draws_from_the_beta_posterior(graph, rounds):
-    """Counts exactly; mean and variance of 4000 draws within 6 standard errors, for exploration 1 and 0.2."""
-    a, b, draws = 1.5, 3.0, 4000  # base rate 1/3 and 4.5 trials
+    """Counts exactly; mean and variance of 1500 draws within 6 standard errors, for exploration 1 and 0.2."""
+    a, b, draws = 1.5, 3.0, 1500  # base rate 1/3 and 4.5 trials
     for exploration in (1.0, 0.2):
         policy = policies.Thompson(exploration=exploration, base_rate=1 / 3, prior_trials=4.5)
         reference = CountReference(graph, cell=lambda z: 0)
