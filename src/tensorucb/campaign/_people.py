@@ -338,10 +338,10 @@ def weariness(view: View, now: float) -> Weariness | None:
     """What the last closed rounds say about tired followers; None if they are too few to say anything."""
     graph = view.network.graph
     rounds = _lately(view.ledger, now)[-_COMPARED - _LOOKED_BACK :]
-    addressed = [_followers(graph, record.contacted) for record in rounds]
     compared = [at for at, record in enumerate(rounds) if record.status == "closed"][-_COMPARED:]
     if len(compared) < _FEWEST_COMPARED:
         return None
+    addressed = of_rounds(view, "addressed", rounds, lambda view, record: _followers(graph, record.contacted))
     told = of_rounds(view, "answers", [rounds[at] for at in compared], _answers)
     sources, places = np.unique(np.concatenate([graph.sources[edges] for edges, _ in told]), return_inverse=True)
     ends = np.cumsum([edges.size for edges, _ in told])

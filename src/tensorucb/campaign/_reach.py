@@ -38,6 +38,7 @@ _LEAST_RUNS = 50
 _REPEATS = 8  # simulated rounds for each draw of what is not known
 _MANY = 2000  # responses from which on a sum of amounts is drawn as a normal number
 _DRAWS = 32  # of what is not known of the sources
+_CELLS = 1 << 17  # probabilities worked out at once: they fit into a processor's cache
 # Rounds looked back on, so that an ask does not take longer as a campaign grows older.
 _WINDOW = 200
 # Misses in units of the stated half-width, as they are if the policy is right: those of a normal distribution.
@@ -80,11 +81,11 @@ class Beliefs:
     def rounds(self, edges: I64, draw: F64 | None = None) -> F64:
         """``(rounds, edges)`` the probability of some edges in each of these rounds; ``draw`` as in `Prediction`."""
         own = self.places[self.graph.sources[edges]]
-        p = np.empty((ROUNDS.size, edges.size))
+        p = np.empty((*(() if draw is None else draw.shape[:-1]), ROUNDS.size, edges.size))
         for place in np.unique(own).tolist():
             here = own == place
-            drawn = None if draw is None else draw[here]
-            p[:, here] = self.predictions[place].rounds(edges[here], drawn)
+            drawn = None if draw is None else draw[..., here]
+            p[..., here] = self.predictions[place].rounds(edges[here], drawn)
         return p
 
 
@@ -229,10 +230,10 @@ class Audience:
 
     def _chances(self, p: F64) -> F64:
         """The same by probabilities of the edges."""
-        some = 1.0 - np.multiply.reduceat(1.0 - p, self.starts, axis=1)
+        some = 1.0 - np.multiply.reduceat(1.0 - p, self.starts, axis=-1)
         redundancy = self.beliefs.redundancy
         if redundancy > 0.0:
-            some = (1.0 - redundancy) * some + redundancy * np.maximum.reduceat(p, self.starts, axis=1)
+            some = (1.0 - redundancy) * some + redundancy * np.maximum.reduceat(p, self.starts, axis=-1)
         return np.asarray(some)
 
     @cached_property
@@ -244,12 +245,13 @@ class Audience:
         usual = self._chances(wide.rounds(self.edges))
         counts = []
         sums = []
-        for z in draws:
-            chances = self._chances(wide.rounds(self.edges, z[self.sources]))
-            counts.append(chances.sum(axis=1))
+        at_once = max(1, _CELLS // (ROUNDS.size * self.edges.size))
+        for start in range(0, _DRAWS, at_once):
+            chances = self._chances(wide.rounds(self.edges, draws[start : start + at_once, self.sources]))
+            counts.append(chances.sum(axis=-1))
             sums.append(chances @ self.values)
-        responders = _between_levels(np.stack(counts), usual.sum(axis=1))
-        money = _between_levels(np.stack(sums), usual @ self.values)
+        responders = _between_levels(np.concatenate(counts), usual.sum(axis=1))
+        money = _between_levels(np.concatenate(sums), usual @ self.values)
         return np.clip(responders, 1e-9, self.size).ravel(), money.ravel()
 
 

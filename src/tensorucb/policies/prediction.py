@@ -93,14 +93,14 @@ class Prediction:
         """The probabilities of some edges in each of five rounds that stand for all, ``(5, edges)``.
 
         `expected` is their mean with the weights `ROUNDS`. ``draw`` multiplies the deviation of each of the edges,
-        as far as it is apart from the level.
+        as far as it is apart from the level; of several draws, ``(draws, edges)``, the answer is ``(draws, 5, edges)``.
         """
         means = self.mean[edges] if self.target is None else self._logits(edges)
         deviation = self.deviation if self.apart is None else self.apart
         if draw is not None and deviation is not None:
             of = deviation[edges if self.target is None else self.graph.sources[edges]]
             means = means + np.clip(draw * of, -_LARGEST_BONUS, _LARGEST_BONUS)
-        return self._linked(means + self.level * LEVELS[:, None])
+        return self._linked(means[..., None, :] + self.level * LEVELS[:, None])
 
     def doubted(self) -> Prediction:
         """The same, with the doubt about the level in it: for intervals."""
