@@ -81,7 +81,9 @@ class PostgresBackend(Backend):
         """A pool whose connections are tried before use, so that a restarted server is no error."""
         limit = max(2, min(10, math.ceil(self.timeout)))
         arguments = {} if "connect_timeout" in self._address.query else {"connect_timeout": limit}
-        engine = sa.create_engine(self._address, pool_pre_ping=True, max_overflow=27, connect_args=arguments)
+        engine = sa.create_engine(
+            self._address, pool_pre_ping=True, pool_size=12, max_overflow=20, connect_args=arguments
+        )
         sa.event.listen(engine, "do_connect", self._connect)
         return engine
 

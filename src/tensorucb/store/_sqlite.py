@@ -38,8 +38,8 @@ class SQLiteBackend(Backend):
         self._beside_open: dict[Any, list[FileId]] = {}
 
     def engine(self) -> sa.Engine:
-        # Without an upper limit: a connection is a file handle.
-        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.QueuePool, max_overflow=-1)
+        # All are kept (0: without a limit): a connection is a file handle, and to open one takes a call's time.
+        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=0)
         beside = self._beside_open = {}  # a child process does not use its parent's connections
         sa.event.listen(engine, "close", lambda driver, record: beside.pop(driver, None))
         return engine
