@@ -13,7 +13,7 @@ demo: $(VENV)/.compiled
 
 # Kernels are compiled for this machine's processor, once; a package cannot bring them along.
 $(VENV)/.compiled: $(VENV)/.base $(shell find src -name _kernels.py)
-	@echo "Compiling, once: half a minute."
+	@echo "Compiling, once: up to a minute."
 	@$(BIN)/tensorucb doctor --compile > /dev/null
 	@touch $@
 
