@@ -187,7 +187,7 @@ def test_metrics_count_requests_and_show_campaigns(storage):
         for _ in range(3):
             web.get(f"{API}/campaigns/spring")
         web.get("/nowhere")
-        web.request("BREW", "/pot")
+        web.request("PROPFIND", "/pot")  # of WebDAV
         text = web.get("/metrics").text
     found = {
         (sample.name, *sorted(sample.labels.items())): sample.value

@@ -23,7 +23,7 @@ Storage = Annotated[str, Argument(help=WHERE, metavar="STORAGE", envvar="TENSORU
 TokenName = Annotated[
     str, Argument(help="Whose token it is, such as ann or shop-system.", metavar="NAME", callback=typed)
 ]
-_NEEDED = ("fastapi", "uvicorn", "multipart", "prometheus_client")
+_NEEDED = ("fastapi", "httptools", "uvicorn", "uvloop", "multipart", "prometheus_client")
 _LEVELS = ("debug", "info", "warning", "error")
 _ROLES = {
     "read": "sees everything but the ids of users",

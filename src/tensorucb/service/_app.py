@@ -14,13 +14,13 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from tensorucb import __version__
@@ -45,6 +45,8 @@ from tensorucb.work import Engine
 
 PREFIX = "/api/v1"
 _PATIENCE = 30  # seconds that running requests get when the service stops
+_LONGEST_HEAD = 1 << 16  # bytes of a request's first line and headers
+_NO_HTTP = "Invalid HTTP request received."
 
 
 class Service(FastAPI):
@@ -135,14 +137,74 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
 # -- the server --
 
 
-class _Protocol(H11Protocol):
-    """A connection of the service; when it stops, those who watch a campaign let go."""
+class _Protocol(HttpToolsProtocol):
+    """A connection of the service; when it stops, those who watch a campaign let go.
+
+    The parser takes more than we do: heads of any length, requests with no host or several, and those that name
+    another server in their first line. All of these are no HTTP to us.
+    """
+
+    _unparsed = 0  # bytes that came since the end of a head, or since a piece of a body
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin."""
+        super().connection_made(cast("asyncio.Transport", _Joined(transport)))
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came."""
+        self._unparsed += len(data)
+        super().data_received(data)
+        if self._unparsed > _LONGEST_HEAD and not self.transport.is_closing():
+            self.send_400_response(_NO_HTTP)
+
+    def on_headers_complete(self) -> None:
+        """A head is there; what is wrong with it is an error of the parser."""
+        self._unparsed = 0
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        length = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+            raise ValueError("a request names one host")
+        if length > _LONGEST_HEAD or not self.url.startswith(b"/"):
+            raise ValueError("a request names a path of ours")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body is there."""
+        self._unparsed = 0
+        super().on_body(body)
 
     def shutdown(self) -> None:
         """Finish the running request, then close."""
         service: Any = self.app
         service.state.campaigns.stopping.set()
         super().shutdown()
+
+
+class _Joined:
+    """A transport that sends the head of an answer together with its body: one call of the system in place of two."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._parts: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send this, with all else that is written before the event loop goes on."""
+        if not self._parts:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Close once all is sent."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts and not self._transport.is_closing():
+            self._transport.write(b"".join(parts))
 
 
 class _Server(uvicorn.Server):
@@ -180,6 +242,7 @@ def configured(settings: ServiceSettings, app: Callable[[], FastAPI] | FastAPI) 
         lifespan="on",
         limit_concurrency=settings.connections,
         http=_Protocol,
+        loop="uvloop",
         ws="none",
     )
 
