@@ -1,6 +1,6 @@
 """The rank of influence: the truth's source × product part at each rank, beside the CP tensor that has to learn.
 
-    python -m studies.influence_rank [--data DIR] [--log digg_core] [--runs 3] [--rounds 100] [--out out/paper_form]
+    python -m studies.influence_rank [--data DIR] [--log digg_core] [--product N] [--runs 3] [--rounds 100]
 
 For the direct objective a source counts by the mean response of its targets. The logits of these means are a matrix of
 sources and products. An effect of each source and each product, plus a part of rank 0, 1, 2 …, is fitted to it, every
@@ -103,6 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--log", action="append", help="digg_core by default")
+    parser.add_argument("--product", type=int, help="this product in every round, by its number")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--out", type=Path, default=Path("out/paper_form"))
@@ -112,10 +113,15 @@ def main() -> None:
     runs = Runs(given.out / "rank.jsonl")
     for name in given.log or ("digg_core",):
         worlds = with_both_features(name, given.data, given.out / "prepared")
+        if given.product is not None:
+            one = f"{name}, product {given.product}"
+            worlds = {label: world.with_product_rows([given.product], one) for label, world in worlds.items()}
         exact = fitted(worlds["paper"])
         best = best_reach(worlds["paper"])
         degree = [
-            runs.run(worlds["paper"], HighDegree, rounds=given.rounds, log=name, form="HighDegree", run=run)
+            runs.run(
+                worlds["paper"], HighDegree, rounds=given.rounds, log=worlds["paper"].name, form="HighDegree", run=run
+            )
             for run in range(given.runs)
         ]
         print(f"\n**{name}**, {given.runs} runs of {given.rounds} rounds: regret (% of the best possible); ", end="")
