@@ -5,13 +5,15 @@ Run them from the root of the repository, with the data sets of docs/reference/d
 
 - ``python -m studies.uncertainty`` and ``python -m studies.reach`` for docs/uncertainty.md
 - ``python -m studies.ablation``, ``studies.exploration``, ``studies.modes`` for docs/model.md
-- ``python -m studies.paper_form``, ``studies.ceilings`` and ``studies.influence_rank`` for docs/results.md,
-  ``python -m studies.premises`` for docs/mathematics.md
+- ``python -m studies.yardsticks``, ``studies.paper_form``, ``studies.ceilings`` and ``studies.influence_rank`` for
+  docs/results.md, ``python -m studies.premises`` for docs/mathematics.md
 - ``python -m studies.lift`` for docs/howto/progress-and-lift.md, ``python -m studies.drift`` for docs/howto/drift.md,
-  ``python -m studies.fatigue`` for docs/howto/people.md
+  ``python -m studies.fatigue`` for docs/howto/people.md, ``python -m studies.columns`` for docs/howto/own-data.md,
+  ``python -m studies.revenue`` for docs/howto/money.md
+- ``python -m studies.service_load`` and ``studies.service_memory`` for docs/service.md
 
-`studies.worlds` has their worlds by name, replayed logs among them, and `studies.changed_worlds` worlds that are not as
-the model has them.
+`studies.worlds` has their worlds by name, replayed logs among them, `studies.changed_worlds` worlds that are not as the
+model has them, and `studies.kept` keeps runs, so that a study that was stopped goes on where it was.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What each part of the model buys: parts switched off one at a time, jointly, and one after the other.
 
-    python -m studies.ablation [--draws 3] [--rounds 100] [--out out/ablation.csv]
+    python -m studies.ablation [--draws 3] [--rounds 100] [--out out/ablation.jsonl]
 
 Three designs on the same worlds (`studies.worlds`), all with common products and coins:
 
@@ -10,15 +10,15 @@ Three designs on the same worlds (`studies.worlds`), all with common products an
 - backward: from the full model, the part that costs least is taken out again and again.
 
 A number is the change of regret in percent when a part goes (a ratio of geometric means over draws), with its 90 %
-interval from the paired draws. Every run is a line of the file ``--out``, and a run found there is not played again.
+interval from the paired draws; the first rows have regrets, with what was reached in % of the best possible. Every run
+is a line of the file ``--out``, and a run found there is not played again.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
+from studies.kept import Kept, Run, means, share_of_best
 from studies.worlds import DATA, LOGS, REPLAYS, WORLDS, run_number, world
 from tensorucb.arrays import F64, Vectors
 from tensorucb.checks import check_choice
 from tensorucb.experiments import run_policy
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.policies import GammaCounts, Prediction, TensorUCB
+from tensorucb.policies import GammaCounts, HighDegree, Policy, Prediction, TensorUCB
 from tensorucb.rng import RngLike
 
 FULL: tuple[str, ...] = ()
-COUNTS = ("GammaCounts",)
+BESIDE: dict[str, Callable[[], Policy]] = {"GammaCounts": GammaCounts, "HighDegree": HighDegree}
+"""Policies that are no form of the model."""
 FACTORS = (
     "context main effects β",
     "interactions between modes",
@@ -61,7 +63,7 @@ SINGLE: tuple[tuple[str, ...], ...] = (
     ("past taste",),
     ("own effect d_i", "own response d_i·x"),
     ("target features γ", "target offsets b_j"),
-    COUNTS,
+    *((label,) for label in BESIDE),
 )
 Off = tuple[str, ...]
 
@@ -131,33 +133,32 @@ class Ablated(TensorUCB):
 
 @dataclass
 class Runs:
-    """Regret of each (world, draw, parts off), kept in a file."""
+    """Runs of each (world, draw, parts off), kept in a file."""
 
     file: Path
     data: Path = DATA
     cache: Path | None = None
     rounds: int = 100
     scale: float = 0.5
-    known: dict[tuple[str, int, Off], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read what was played before."""
-        if self.file.exists():
-            with self.file.open(newline="") as file:
-                for name, draw, off, regret in csv.reader(file):
-                    self.known[name, int(draw), tuple(off.split(" + ")) if off else ()] = float(regret)
+        self.kept = Kept(self.file)
+
+    def run(self, name: str, draw: int, off: Off) -> Run:
+        """A run without some parts, or of a policy of `BESIDE`."""
+        off = tuple(sorted(off))
+
+        def play() -> Run:
+            environment = world(name, draw, data=self.data, cache=self.cache, scale=self.scale)
+            policy = BESIDE[off[0]]() if off and off[0] in BESIDE else Ablated(off)
+            return means(run_policy(environment, policy, rounds=self.rounds, run=run_number(name, draw)))
+
+        return self.kept.run(play, world=name, draw=draw, off=" + ".join(off), rounds=self.rounds, scale=self.scale)
 
     def regret(self, name: str, draw: int, off: Off) -> float:
         """Mean regret of a run."""
-        off = tuple(sorted(off))
-        if (name, draw, off) not in self.known:
-            environment = world(name, draw, data=self.data, cache=self.cache, scale=self.scale)
-            policy = GammaCounts() if off == COUNTS else Ablated(off)
-            found = run_policy(environment, policy, rounds=self.rounds, run=run_number(name, draw))
-            self.known[name, draw, off] = float(found.regret.mean())
-            with self.file.open("a", newline="") as file:
-                csv.writer(file).writerow([name, draw, " + ".join(off), self.known[name, draw, off]])
-        return self.known[name, draw, off]
+        return self.run(name, draw, off).regret
 
     def logs(self, name: str, draws: int, off: Off) -> F64:
         """Log regret by draw."""
@@ -197,11 +198,18 @@ def shown(mean: float, half: float) -> str:
     return f"{mid:+.0f} ({low:+.0f} to {high:+.0f})"
 
 
+def regret_cell(played: Sequence[Run]) -> str:
+    """Mean regret of some runs, and what was reached in % of the best possible."""
+    return f"{np.mean([run.regret for run in played]):.1f}, {share_of_best(played):.0f} %"
+
+
 def one_at_a_time(runs: Runs, worlds: Sequence[str], draws: int) -> list[str]:
     """A row per part: the change of regret without it, by world."""
     rows = ["| without | " + " | ".join(worlds) + " |", "| --- |" + " --- |" * len(worlds)]
     full = {name: runs.logs(name, draws, FULL) for name in worlds}
-    rows.append("| (regret of the full model) | " + " | ".join(f"{np.exp(full[w]).mean():.1f}" for w in worlds) + " |")
+    for label, off in (("the full model", FULL), ("HighDegree", ("HighDegree",))):
+        cells = [regret_cell([runs.run(w, draw, off) for draw in range(draws)]) for w in worlds]
+        rows.append(f"| ({label}: regret, % of the best) | " + " | ".join(cells) + " |")
     for off in SINGLE:
         cells = [
             percent(runs.logs(w, draws, off) - full[w]) if any(applies(part, w) for part in off) else "–"
@@ -285,14 +293,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--cache", type=Path, help="where features and truths of the logs are kept")
-    parser.add_argument("--out", type=Path, default=Path("out/ablation.csv"))
+    parser.add_argument("--out", type=Path, default=Path("out/ablation.jsonl"))
     parser.add_argument("--draws", type=int, default=3, help="runs of a log, networks of a generated world")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--steps", type=int, default=4, help="parts to take out one after the other")
     parser.add_argument("--only", choices=WORLDS, action="append")
     parser.add_argument("--design", choices=("one", "joint", "backward"), action="append")
     given = parser.parse_args()
-    given.out.parent.mkdir(parents=True, exist_ok=True)
     runs = Runs(given.out, given.data, given.cache, given.rounds)
     worlds, designs = given.only or WORLDS, given.design or ("one", "joint", "backward")
     if "one" in designs:

@@ -10,17 +10,19 @@ the mean over all products of the log's rounds.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from studies import DATA
 from studies.paper_form import with_both_features
+from tensorucb.arrays import F64
 from tensorucb.experiments import Environment, round_regret
+from tensorucb.policies import HighDegree
 
-F64 = NDArray[np.float64]
 Beliefs = Callable[[int], F64]
 """Probabilities of all edges for the product in this place of the world's list."""
 
@@ -29,11 +31,6 @@ def logit(p: F64) -> F64:
     """Log odds, of probabilities that are kept away from 0 and 1."""
     inside = np.clip(p, 1e-6, 1.0 - 1e-6)
     return np.asarray(np.log(inside / (1.0 - inside)))
-
-
-def sigmoid(u: F64) -> F64:
-    """The inverse of `logit`."""
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * u)))
 
 
 def truth(world: Environment) -> F64:
@@ -71,11 +68,32 @@ def source_means(world: Environment, P: F64) -> F64:
 def mean_regret(world: Environment, beliefs: Beliefs) -> float:
     """Mean regret over the products of the world's rounds, if the oracle believes this."""
     oracle = world.oracle(np.random.default_rng(0))
-    regrets = []
-    for place, row in enumerate(world.product_rows.tolist()):
-        seeds = oracle(np.clip(beliefs(place), 0.0, 1.0), world.settings.k)
-        regrets.append(round_regret(world.optimum(row).spread, world.evaluate(row, seeds)))
-    return float(np.mean(regrets))
+    chosen = [oracle(np.clip(beliefs(place), 0.0, 1.0), world.settings.k) for place in range(world.product_rows.size)]
+    return regret_of(world, chosen)
+
+
+def regret_of(world: Environment, chosen: Iterable[NDArray[np.int64]]) -> float:
+    """Mean regret over the products of the world's rounds, if these users are chosen."""
+    rows = world.product_rows.tolist()
+    reached = [world.evaluate(row, seeds) for row, seeds in zip(rows, chosen, strict=True)]
+    return float(np.mean(round_regret([world.optimum(row).spread for row in rows], reached)))
+
+
+def best_reach(world: Environment) -> float:
+    """What the best possible choices reach, on average over the products of the world's rounds."""
+    return float(np.mean([world.optimum(row).spread for row in world.product_rows.tolist()]))
+
+
+def by_degree(world: Environment) -> NDArray[np.int64]:
+    """The users with the most followers."""
+    policy = HighDegree()
+    policy.bind(world.graph, None, 0)
+    return policy.choose(world.products[int(world.product_rows[0])], world.settings.k, world.oracle(0))
+
+
+def with_share(regret: float, best: float) -> str:
+    """Two cells: regret, and what is reached in % of the best possible."""
+    return f"{regret:.1f} | {100.0 * (1.0 - regret / best):.0f}"
 
 
 def classes(strict: Environment, ours: Environment) -> Iterator[tuple[str, Beliefs]]:
@@ -91,10 +109,10 @@ def classes(strict: Environment, ours: Environment) -> Iterator[tuple[str, Belie
     with_constants = best_fit(P, constant, with_constant(Z))
     yield "the same with a constant in each mode", lambda place: with_constants[:, place]
     in_logits = best_fit(L, constant, with_constant(Z))
-    yield "the same, logit link", lambda place: sigmoid(in_logits[:, place])
+    yield "the same, logit link", lambda place: expit(in_logits[:, place])
     for label, users in (("eigenmap", eigenmap), ("our columns", columns)):
         by_source = best_fit(L, with_constant(users)[graph.sources], with_constant(Z))
-        yield f"{label} of the source × (product, 1), logit link", lambda place, u=by_source: sigmoid(u[:, place])
+        yield f"{label} of the source × (product, 1), logit link", lambda place, u=by_source: expit(u[:, place])
     blind = P.mean(axis=1)
     yield "the truth averaged over products (product-blind)", lambda place: blind
     of_source = source_means(strict, P)
@@ -111,9 +129,13 @@ def main() -> None:
     for name in given.log or ("digg_core", "christianity"):
         worlds = with_both_features(name, given.data, given.out / "prepared")
         print(f"\n**{name}**, mean of {worlds['paper'].product_rows.size} products\n")
-        print("| what the oracle is given | regret |\n| --- | ---: |")
-        for label, beliefs in classes(worlds["paper"], worlds["ours"]):
-            print(f"| {label} | {mean_regret(worlds['paper'], beliefs):.1f} |", flush=True)
+        print("| what the oracle is given | regret | % of the best possible |\n| --- | ---: | ---: |")
+        strict = worlds["paper"]
+        best = best_reach(strict)
+        plain = [by_degree(strict)] * strict.product_rows.size
+        print(f"| (picking by degree) | {with_share(regret_of(strict, plain), best)} |")
+        for label, beliefs in classes(strict, worlds["ours"]):
+            print(f"| {label} | {with_share(mean_regret(strict, beliefs), best)} |", flush=True)
 
 
 if __name__ == "__main__":

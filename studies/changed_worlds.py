@@ -24,10 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from tensorucb.arrays import F64, I64
 from tensorucb.experiments import Environment, Optimum, WorldWithNewcomers
 
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 # Purposes of derived random streams: (seed, purpose, run, round).
 _THRESHOLDS, _SHIFT, _UNLOGGED = 71, 72, 73
 # Round worlds that are kept, so that S* of a round is found once for all policies of a run.

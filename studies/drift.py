@@ -9,7 +9,7 @@ weakest.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from studies import DATA
 from studies.changed_worlds import ChangedWorld, sources_reversed
 from tensorucb.data import make_sandbox, read_dataset
 from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset
-from tensorucb.policies import LinUCB, LogisticUCB, Policy, TensorUCB
+from tensorucb.policies import HighDegree, LinUCB, LogisticUCB, Policy, TensorUCB
 from tensorucb.policies.drift import ForgetOnDrift
 
 POLICIES: dict[str, Callable[[], Policy]] = {"LogisticUCB": LogisticUCB, "LinUCB": LinUCB}
@@ -28,6 +28,20 @@ _POLICY, _ORACLE = 2, 3
 
 
 Round = tuple[Environment, int, NDArray[np.int64]]
+
+
+class Reached:
+    """What rounds reached, beside the best possible."""
+
+    def __init__(self, played: Iterable[Round]) -> None:
+        rounds = [(world.evaluate(item, rows), world.optimum(item).spread) for world, item, rows in played]
+        self.spread, self.best = np.array(rounds).T
+
+    def cell(self, part: slice) -> str:
+        """Mean regret of some rounds, and what was reached in % of the best possible."""
+        spread = self.spread[part]
+        best = self.best[part]
+        return f"{(best - spread).mean():.1f} ({100.0 * spread.sum() / best.sum():.0f})"
 
 
 def play(
@@ -93,30 +107,41 @@ def delays(name: str, world: Environment, policy: str, *, runs: int, change: int
 
 
 def followed(name: str, world: Environment, *, runs: int, change: int, seed: int) -> None:
-    """Two rows: regret of TensorUCB after the sources have changed places, as it is and started afresh there."""
+    """Rows on a change of the sources' places: TensorUCB as it is and started afresh there, and picking by degree."""
     worlds = world, sources_reversed(world)
-    for what in ("as it is", "started afresh"):
-        regret = np.zeros((runs, change + 60))
+    makers: dict[str, Callable[[], Policy]] = {
+        "TensorUCB": TensorUCB,
+        "TensorUCB, started afresh": TensorUCB,
+        "HighDegree": HighDegree,
+    }
+
+    def rounds(label: str) -> Iterator[Round]:
         for run in range(runs):
-            policy = TensorUCB()
+            policy = makers[label]()
             played = play(policy, worlds, rounds=change + 60, change=change, run=run, seed=seed)
-            for t, (place, item, rows) in enumerate(played):
-                regret[run, t] = place.optimum(item).spread - place.evaluate(item, rows)
-                if t == change - 1 and what == "started afresh":
+            for t, one in enumerate(played):
+                yield one
+                if t == change - 1 and label.endswith("afresh"):
                     policy.bind(world.graph, world.users, np.random.default_rng([seed, _POLICY, run]))
-        means = [regret[:, start : start + 20].mean() for start in range(change - 20, change + 60, 20)]
-        print(f"| {name} | {what} | {' | '.join(f'{x:.1f}' for x in means)} |", flush=True)
+
+    for label in makers:
+        found = Reached(rounds(label))
+        found.spread = found.spread.reshape(runs, -1).mean(axis=0)
+        found.best = found.best.reshape(runs, -1).mean(axis=0)
+        cells = [found.cell(slice(start, start + 20)) for start in range(change - 20, change + 60, 20)]
+        print(f"| {name} | {label} | {' | '.join(cells)} |", flush=True)
 
 
 def forgetting(seed: int, *, change: int, rounds: int) -> None:
-    """One row: regret with and without the alarm."""
-    regret, wrapped = [], ForgetOnDrift(LogisticUCB(), run_length=RUN_LENGTH)
-    for policy in (LogisticUCB(), wrapped):
-        played = play(policy, sandbox_worlds(seed), rounds=rounds, change=change, run=seed)
-        regret += [np.array([world.optimum(item).spread - world.evaluate(item, rows) for world, item, rows in played])]
+    """One row: with and without the alarm, and picking by degree."""
+    wrapped = ForgetOnDrift(LogisticUCB(), run_length=RUN_LENGTH)
+    found = [
+        Reached(play(policy, sandbox_worlds(seed), rounds=rounds, change=change, run=seed))
+        for policy in (LogisticUCB(), wrapped, HighDegree())
+    ]
     when = ", ".join(str(t - change) for t in wrapped.alarms) or "never"
-    numbers = regret[0][:change].mean(), regret[0][change:].mean(), regret[1][change:].mean()
-    print(f"| {seed} | {when} | {' | '.join(f'{x:.2f}' for x in numbers)} |", flush=True)
+    cells = [found[0].cell(slice(change)), *(one.cell(slice(change, None)) for one in found)]
+    print(f"| {seed} | {when} | {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
@@ -147,12 +172,14 @@ def main() -> None:
     for name, world in worlds.items():
         for policy in options.policies:
             delays(name, world, policy, runs=options.changed_runs, change=100, limit=50, seed=options.seed)
-    print("\n| log | TensorUCB | rounds 81–100 | 101–120 | 121–140 | 141–160 |")
+    print("\nRegret (% of the best possible) after sources have changed places:\n")
+    print("| log | policy | rounds 81–100 | 101–120 | 121–140 | 141–160 |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, world in worlds.items():
         followed(name, world, runs=options.followed_runs, change=100, seed=options.seed)
-    print("\n| seed | alarm after … rounds | regret before | after, alone | after, forgetting |")
-    print("| --- | --- | --- | --- | --- |")
+    print("\nRegret (% of the best possible) of LogisticUCB alone and wrapped, and of picking by degree:\n")
+    print("| seed | alarm after … rounds | before | after, alone | after, forgetting | after, HighDegree |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for seed in range(options.sandboxes):
         forgetting(seed, change=120, rounds=240)
 

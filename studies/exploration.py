@@ -1,29 +1,31 @@
 """How much should the default policy explore? Worlds as they are, and worlds in which a greedy policy may go wrong.
 
-    python -m studies.exploration [--draws 3] [--rounds 100] [--out out/exploration.csv]
+    python -m studies.exploration [--draws 3] [--rounds 100] [--out out/exploration.jsonl]
 
 The same draws as in `studies.worlds`, changed in one way each: user features that say nothing (rows shuffled), a past
 that misleads (influence shuffled, or turned round: the most influential look least so), newcomers in the middle of the
-campaign, one or two users per round, a base rate believed far too low. A number is the mean regret; the last rows
-compare the choices over all worlds: regret divided by that of the best choice in the same world.
+campaign, one or two users per round, a base rate believed far too low. A number is the mean regret, in brackets what
+was reached in % of the best possible; the last rows compare the choices over all worlds: regret divided by that of the
+best choice in the same world. Picking by degree stands beside them.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from studies.kept import Kept, Run, means, share_of_best
 from studies.worlds import DATA, run_number, world
 from tensorucb.experiments import Environment, WorldWithNewcomers, run_policy
 from tensorucb.features import UserProfile
-from tensorucb.policies import TensorUCB
+from tensorucb.policies import HighDegree, Policy, TensorUCB
 
 Change = Callable[[Environment, np.random.Generator], Environment]
 CHOICES: dict[str, dict[str, Any]] = {
@@ -31,6 +33,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     **{f"c = {c}": {"exploration": c} for c in (0.1, 0.3, 0.5, 1.0)},
     "Thompson, c = 0.3": {"exploration": 0.3, "exploration_kind": "thompson"},
 }
+DEGREE = "HighDegree"
 
 
 @dataclass(frozen=True)
@@ -114,32 +117,37 @@ CONDITIONS = {
 }
 
 
-def regret(
+def played(
     condition: Condition, choice: str, draw: int, *, data: Path, cache: Path | None, rounds: int, scale: float = 0.5
-) -> float:
-    """Mean regret of one run; with newcomers, of the second half, after they came."""
+) -> Run:
+    """One run of a choice, or by degree; with newcomers, its second half, after they came."""
     place = world(condition.world, draw, data=data, cache=cache, scale=scale)
     place = condition.change(place, np.random.default_rng([7, draw]))
-    policy, run = TensorUCB(**condition.policy, **CHOICES[choice]), run_number(condition.world, draw)
+    policy: Policy = HighDegree() if choice == DEGREE else TensorUCB(**condition.policy, **CHOICES[choice])
+    run = run_number(condition.world, draw)
     if condition.newcomers:
         half = max(1, rounds // 2)
         late = WorldWithNewcomers(place, arrival=half)
-        return float(run_policy(late, policy, rounds=2 * half, seed=run).regret[half:].mean())
-    return float(run_policy(place, policy, rounds=rounds, run=run).regret.mean())
+        return means(run_policy(late, policy, rounds=2 * half, seed=run), start=half)
+    return means(run_policy(place, policy, rounds=rounds, run=run))
 
 
-def table(found: dict[tuple[str, str, int], float]) -> list[str]:
-    """Mean regrets by condition and choice, then both summaries; the best of a row is bold."""
-    names, draws = list(dict.fromkeys(key[0] for key in found)), sorted({key[2] for key in found})
-    rows = ["| world | " + " | ".join(CHOICES) + " |", "| --- |" + " --- |" * len(CHOICES)]
-    values = np.array([[[found[n, c, d] for d in draws] for c in CHOICES] for n in names])
-    means = values.mean(axis=2)
-    for name, row in zip(names, means, strict=True):
-        cells = [f"**{x:.1f}**" if x == row.min() else f"{x:.1f}" for x in row]
+def table(found: Mapping[str, Mapping[str, Sequence[Run]]]) -> list[str]:
+    """Regrets by condition and choice, then both summaries; the best choice of a row is bold."""
+    rows = ["| world | " + " | ".join((*CHOICES, DEGREE)) + " |", "| --- |" + " ---: |" * (len(CHOICES) + 1)]
+    relative = []
+    for name, by_choice in found.items():
+        regrets = {choice: float(np.mean([run.regret for run in runs])) for choice, runs in by_choice.items()}
+        least = min(regrets[choice] for choice in CHOICES)
+        relative.append([regrets[choice] / least for choice in CHOICES])
+        cells = []
+        for choice in (*CHOICES, DEGREE):
+            cell = f"{regrets[choice]:.1f}"
+            cell = f"**{cell}**" if regrets[choice] == least else cell
+            cells.append(f"{cell} ({share_of_best(by_choice[choice]):.0f})")
         rows.append(f"| {name} | " + " | ".join(cells) + " |")
-    relative = means / means.min(axis=1, keepdims=True)
-    for label, summary in (("mean of regret / best", relative.mean(axis=0)), ("worst world", relative.max(axis=0))):
-        rows.append(f"| {label} | " + " | ".join(f"{x:.2f}" for x in summary) + " |")
+    for label, summary in (("mean of regret / best", np.mean), ("worst world", np.max)):
+        rows.append(f"| {label} | " + " | ".join(f"{x:.2f}" for x in summary(relative, axis=0)) + " | |")
     return rows
 
 
@@ -148,27 +156,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--cache", type=Path, help="where features and truths of the logs are kept")
-    parser.add_argument("--out", type=Path, default=Path("out/exploration.csv"), help="runs that are not played again")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/exploration.jsonl"), help="runs that are not played again"
+    )
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--only", choices=CONDITIONS, action="append")
     given = parser.parse_args()
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    found: dict[tuple[str, str, int], float] = {}
-    if given.out.exists():
-        with given.out.open(newline="") as file:
-            found = {(name, choice, int(draw)): float(value) for name, choice, draw, value in csv.reader(file)}
+    kept = Kept(given.out)
+    found: dict[str, dict[str, list[Run]]] = {}
     for draw in range(given.draws):
         for name in given.only or CONDITIONS:
-            for choice in CHOICES:
-                if (name, choice, draw) not in found:
-                    options = {"data": given.data, "cache": given.cache, "rounds": given.rounds}
-                    found[name, choice, draw] = regret(CONDITIONS[name], choice, draw, **options)
-                    with given.out.open("a", newline="") as file:
-                        csv.writer(file).writerow([name, choice, draw, found[name, choice, draw]])
-    asked = given.only or list(CONDITIONS)
-    kept = [key for key in found if key[0] in asked and key[1] in CHOICES and key[2] < given.draws]
-    print("\n".join(table({key: found[key] for key in kept})))
+            for choice in (*CHOICES, DEGREE):
+                options = {"data": given.data, "cache": given.cache, "rounds": given.rounds}
+                play = partial(played, CONDITIONS[name], choice, draw, **options)
+                one = kept.run(play, world=name, choice=choice, draw=draw, rounds=given.rounds)
+                found.setdefault(name, {}).setdefault(choice, []).append(one)
+    print("\n".join(table(found)))
 
 
 if __name__ == "__main__":

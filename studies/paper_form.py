@@ -11,15 +11,13 @@ that the command goes on where it was.
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from studies import DATA
+from studies.kept import Kept, Run, means, regret_and_share
 from tensorucb.data import read_dataset
 from tensorucb.experiments import Environment, environment_from_dataset, run_policy
 from tensorucb.features import UserProfile
@@ -83,35 +81,16 @@ def with_both_features(name: str, data: Path, cache: Path) -> dict[str, Environm
 
 
 class Runs:
-    """Mean regrets of runs, kept as lines of JSON."""
+    """Runs of policies, kept in a file."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._path = path
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        entries = [json.loads(line) for line in lines]
-        self._kept = {_key(entry): entry["regret"] for entry in entries}
+        self._kept = Kept(path)
 
-    def regret(self, world: Environment, make: Callable[[], Policy], *, rounds: int, **about: Any) -> float:
-        """Mean regret of one run, ``about`` says which one; read or played."""
-        entry = {**about, "rounds": rounds}
-        if _key(entry) not in self._kept:
-            regret = float(run_policy(world, make(), rounds=rounds, run=about["run"]).regret.mean())
-            self._kept[_key(entry)] = regret
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({**entry, "regret": regret}, ensure_ascii=False) + "\n")
-        return self._kept[_key(entry)]
-
-
-def _key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(value for name, value in sorted(entry.items()) if name != "regret")
-
-
-def summary(regrets: list[float]) -> str:
-    """The mean over runs and its standard error."""
-    if len(regrets) < 2:
-        return f"{regrets[0]:.1f}"
-    return f"{np.mean(regrets):.1f} ± {np.std(regrets, ddof=1) / np.sqrt(len(regrets)):.1f}"
+    def run(self, world: Environment, make: Callable[[], Policy], *, rounds: int, run: int, **about: Any) -> Run:
+        """One run, ``about`` says of what; read or played."""
+        return self._kept.run(
+            lambda: means(run_policy(world, make(), rounds=rounds, run=run)), **about, rounds=rounds, run=run
+        )
 
 
 def main() -> None:
@@ -127,17 +106,18 @@ def main() -> None:
     runs = Runs(given.out / "ladder.jsonl")
     for name in given.log or ("digg_core", "christianity"):
         worlds = with_both_features(name, given.data, given.out / "prepared")
-        regrets: dict[tuple[str, str], list[float]] = {}
+        found: dict[tuple[str, str], list[Run]] = {}
         for run in range(given.runs):
             for label, make in forms().items():
                 for features, world in worlds.items():
                     about = {"log": name, "features": features, "form": label, "run": run}
-                    value = runs.regret(world, make, rounds=given.rounds, **about)
-                    regrets.setdefault((label, features), []).append(value)
-        print(f"\n**{name}**, {given.runs} runs of {given.rounds} rounds\n")
+                    played = runs.run(world, make, rounds=given.rounds, **about)
+                    found.setdefault((label, features), []).append(played)
+        print(f"\n**{name}**, {given.runs} runs of {given.rounds} rounds: regret (% of the best possible)\n")
         print("| form | the paper's features | ours |\n| --- | ---: | ---: |")
         for label in forms():
-            print(f"| {label} | {summary(regrets[label, 'paper'])} | {summary(regrets[label, 'ours'])} |")
+            cells = [regret_and_share(found[label, features]) for features in worlds]
+            print(f"| {label} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

@@ -26,16 +26,16 @@ import numpy as np
 
 import tensorucb as tu
 from studies import DATA
+from studies.worlds import JUDGED, TUNED, dataset_of, on_items
 from tensorucb import policies
 from tensorucb.arrays import I64
-from tensorucb.data import Dataset, digg_like, make_sandbox, read_dataset
+from tensorucb.data import Dataset, digg_like, make_sandbox
 from tensorucb.experiments import Environment, WorldSettings, replay_from_dataset
 
 LOGS = ("digg_core", "christianity", "foursquare_kualalumpur")
 WORLDS = (*LOGS, "sandbox", "digg_like")
 SIZES = (10, 5, 20)  # seeds per round, by run
 SEED = 3
-JUDGED, TUNED = (3, 4), (1, 2)  # numbers of items modulo 5
 LEVEL = 0.9
 Objective = Literal["direct", "cascade"]
 Feedback = Literal["one_hop", "cascade"]
@@ -63,23 +63,16 @@ def world(
 ) -> Environment:
     """A world by name; generated ones differ from run to run."""
     if name in LOGS:
-        return log_world(data / name, items)
+        return log_world(name, data, items)
     box = make_sandbox(rng=100 + run) if name == "sandbox" else digg_like(0.3, 100 + run, product_effect=3.0)
     feedback: Feedback = "one_hop" if objective == "direct" else "cascade"
     return Environment.from_sandbox(box, settings=WorldSettings(feedback=feedback), name=name)
 
 
 @cache
-def dataset(path: Path) -> Dataset:
-    """A network and its log."""
-    return read_dataset(path)
-
-
-@cache
-def log_world(path: Path, items: tuple[int, ...]) -> Environment:
+def log_world(name: str, data: Path, items: tuple[int, ...]) -> Environment:
     """A log that answers itself, for items with these numbers modulo 5."""
-    found = replay_from_dataset(dataset(path))
-    return found.with_product_rows(found.product_rows[np.isin(found.product_rows % 5, items)])
+    return on_items(replay_from_dataset(dataset_of(name, data)), items)
 
 
 def oracle_widths(data: Dataset, items: I64, seeds: I64) -> tuple[float, float]:
@@ -178,7 +171,7 @@ def main() -> None:
             rounds += play(name, place, policy, SIZES[run % len(SIZES)], given.rounds, run, given.objective)
         oracle = None
         if name in LOGS:
-            oracle = partial(oracle_widths, dataset(given.data / name), place.product_rows)
+            oracle = partial(oracle_widths, dataset_of(name, given.data), place.product_rows)
         print(line(name, rounds, oracle), flush=True)
 
 

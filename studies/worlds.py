@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from studies import DATA
+from tensorucb.arrays import F64
 from tensorucb.data import Dataset, digg_like, prepare, read_dataset
 from tensorucb.experiments import (
     Environment,
@@ -36,10 +36,10 @@ FOUR_MODES = "four modes"
 REPLAYS = ("digg_core, replay", "christianity, replay")
 WORLDS = (*LOGS, *REPLAYS, *EFFECTS, FOUR_MODES)
 FIRST_RUN, FIRST_NETWORK = 2000, 5
+JUDGED, TUNED = (3, 4), (1, 2)
+"""Numbers of items modulo 5, for studies that judge on other items than decisions are made on."""
 Part = Literal["tuning", "final"]
 PARTS = get_args(Part)
-
-F64 = NDArray[np.float64]
 
 
 def world(name: str, draw: int, *, data: Path = DATA, cache: Path | None = None, scale: float = 0.5) -> Environment:
@@ -82,6 +82,11 @@ def replay_environment(
     settings = WorldSettings(k=k)
     world = replay_from_dataset(dataset_of(name, data), settings=settings, min_actors=min_actors, cache=cache)
     return split_products(world)[PARTS.index(part)]
+
+
+def on_items(world: Environment, numbers: tuple[int, ...]) -> Environment:
+    """The same world, whose rounds draw from the items with these numbers modulo 5."""
+    return world.with_product_rows(world.product_rows[np.isin(world.product_rows % 5, numbers)])
 
 
 @lru_cache(maxsize=4)

@@ -2,18 +2,17 @@
 
     python -m studies.yardsticks [--data DIR] [--runs 5] [--only GROUP] [--out DIR]
 
-Every policy plays with its defaults, as it comes. A policy with a mean plays twice: with the oracle told how far a
-second contact brings nothing new, and without. Rounds of a log draw from items whose number is 3 or 4 modulo 5; nothing
-about the model was chosen on these. Generated networks have numbers that no other study uses. Finished runs are kept in
-``--out`` as lines of JSON, so that the command goes on where it was.
+Every policy plays with its defaults, as it comes. The oracle is told how far a second contact brings nothing new (ρ) by
+every policy that has a mean; two of them also play without that. Rounds of a log draw from items whose number is 3 or 4
+modulo 5; nothing about the model was chosen on these. Generated networks have numbers that no other study uses.
+Finished runs are kept in ``--out`` as lines of JSON, so that the command goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,11 +22,11 @@ import numpy as np
 
 from studies import DATA
 from studies.changed_worlds import CHANGES
-from studies.worlds import dataset_of, four_modes
+from studies.kept import Kept, Run, means, share_of_best
+from studies.worlds import JUDGED, dataset_of, four_modes, on_items
 from tensorucb.data import Dataset, digg_like
 from tensorucb.experiments import (
     Environment,
-    RunResult,
     environment_from_dataset,
     replay_from_dataset,
     run_policy,
@@ -45,7 +44,10 @@ POLICIES: dict[str, Callable[[], Any]] = {
 }
 # These choose without the oracle.
 SIMPLE = ("HighDegree", "DegreeCover")
-WITHOUT = ", no redundancy"
+WITHOUT = ", without ρ"
+REACH = ("TensorUCB", f"TensorUCB{WITHOUT}", "LogisticUCB", f"LogisticUCB{WITHOUT}", *tuple(POLICIES)[2:])
+"""Columns of the tables."""
+WITH_SHARE = ("TensorUCB", "HighDegree")
 FIRST_RUN, FIRST_NETWORK = 5000, 40
 
 
@@ -72,8 +74,7 @@ def cells(data: Path, cache: Path | None) -> Iterator[Cell]:
             options = {} if prior is None else {"truth_prior": prior}
             loaded[key] = make(dataset_of(name, data), cache=cache, **options)
         world = loaded[key]
-        rows = world.product_rows[world.product_rows % 5 >= 3]
-        world = world.with_product_rows(rows)
+        world = on_items(world, JUDGED)
         world.settings = replace(world.settings, k=k, objective=objective)
         world._make_caches()
         return world
@@ -178,6 +179,7 @@ def contestants(cell: Cell, world: Environment) -> dict[str, Callable[[], Any]]:
         made[label] = make
         if label not in SIMPLE:
             made[label] = partial(_told, cell, world, make)
+        if label + WITHOUT in REACH:
             made[label + WITHOUT] = partial(_told, cell, world, partial(_plain, make))
     return made
 
@@ -191,55 +193,61 @@ def _told(cell: Cell, world: Environment, make: Callable[[], Any]) -> Any:
     return make() if cell.begin is None else cell.begin(make(), world)
 
 
-def play(cell: Cell, runs: int, out: Path) -> dict[str, list[dict[str, Any]]]:
-    """All runs of a world, read or played."""
-    path = out / f"{cell.group}-{cell.name.replace(' ', '_').replace('/', '_')}.jsonl"
-    kept: dict[tuple[str, int], dict[str, Any]] = {}
-    if path.exists():
-        for text in path.read_text().splitlines():
-            entry = json.loads(text)
-            kept[entry["policy"], entry["run"]] = entry
-    found: dict[str, list[dict[str, Any]]] = {}
+def play(cell: Cell, runs: int, out: Path) -> dict[str, list[Run]]:
+    """All runs of a world by policy, read or played."""
+    kept = Kept(out / f"{cell.group}-{cell.name.replace(' ', '_').replace('/', '_')}.jsonl")
+    found: dict[str, list[Run]] = {}
     for run in range(cell.runs or runs):
         world = cell.world(run)
         for label, make in contestants(cell, world).items():
-            if (label, run) not in kept:
-                result = run_policy(world, make(), rounds=cell.rounds, run=FIRST_RUN + run, label=label)
-                kept[label, run] = _entry(result, run)
-                with path.open("a") as file:
-                    file.write(json.dumps(kept[label, run]) + "\n")
-            found.setdefault(label, []).append(kept[label, run])
+            one = kept.run(partial(_played, cell, world, make, run), policy=label, run=run)
+            found.setdefault(label, []).append(one)
     return found
 
 
-def _entry(result: RunResult, run: int) -> dict[str, Any]:
-    spread, best = result.spread, result.optimum
-    return {
-        "policy": result.policy,
-        "run": run,
-        "reach": float(spread.mean()),
-        "first": float(spread[:20].mean()),
-        "last": float(spread[-20:].mean()),
-        "best": float(best.mean()),
-        "regret": float(result.regret.mean()),
-    }
+def _played(cell: Cell, world: Environment, make: Callable[[], Any], run: int) -> Run:
+    return means(run_policy(world, make(), rounds=cell.rounds, run=FIRST_RUN + run))
 
 
-def table(cell: Cell, found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """One world as rows: reach, its difference to ours with a standard error, % of the best possible, regret."""
-    ours = np.array([entry["reach"] for entry in found["TensorUCB"]])
-    yield f"\n**{cell.group}: {cell.name}** ({ours.size} runs of {cell.rounds} rounds)\n"
-    yield "| policy | reach | minus TensorUCB | % of best | first 20 | last 20 | regret |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for label, entries in sorted(found.items(), key=lambda pair: -np.mean([entry["reach"] for entry in pair[1]])):
-        reach = np.array([entry["reach"] for entry in entries])
-        apart = reach - ours
-        error = apart.std(ddof=1) / np.sqrt(apart.size) if apart.size > 1 else np.nan
-        difference = "–" if label == "TensorUCB" else f"{apart.mean():+.2f} ± {error:.2f}"
-        share = 100.0 * reach.mean() / np.mean([entry["best"] for entry in entries])
-        first, last, regret = (np.mean([entry[name] for entry in entries]) for name in ("first", "last", "regret"))
-        numbers = f"{reach.mean():.1f} | {difference} | {share:.1f} | {first:.1f} | {last:.1f} | {regret:.1f}"
-        yield f"| {label} | {numbers} |"
+def difference(runs: Sequence[Run], ours: Sequence[Run]) -> str:
+    """How much more than ours was reached, run by run, with a standard error."""
+    apart = np.array([one.reach - other.reach for one, other in zip(runs, ours, strict=True)])
+    error = apart.std(ddof=1) / np.sqrt(apart.size) if apart.size > 1 else np.nan
+    return f"{apart.mean():+.1f} ± {error:.1f}"
+
+
+def reach_row(cell: Cell, found: Mapping[str, Sequence[Run]]) -> str:
+    """One world as a row: what was reached, and the difference to ours."""
+    ours = found["TensorUCB"]
+    cells = [f"{cell.name} ({len(ours)} runs)", f"{np.mean([run.best for run in ours]):.1f}"]
+    for label in REACH:
+        runs = found[label]
+        reach = f"{np.mean([run.reach for run in runs]):.1f}"
+        text = f"**{reach}**" if label == "TensorUCB" else f"{reach} ({difference(runs, ours)})"
+        cells.append(f"{text} ({share_of_best(runs):.0f})" if label in WITH_SHARE else text)
+    return f"| {' | '.join(cells)} |"
+
+
+def regret_row(cell: Cell, found: Mapping[str, Sequence[Run]]) -> str:
+    """One world as a row: regret, and what was reached in % of the best possible."""
+    cells = [
+        f"{np.mean([run.regret for run in found[label]]):.1f} ({share_of_best(found[label]):.0f})" for label in POLICIES
+    ]
+    return f"| {cell.name} | {' | '.join(cells)} |"
+
+
+def strategy_table(found: Mapping[str, Sequence[Run]]) -> Iterator[str]:
+    """A world with strategies, where other policies play: one row per policy."""
+    yield "| policy | reach | minus TensorUCB | % of best |\n| --- | ---: | ---: | ---: |"
+    ours = found["TensorUCB"]
+    for label, runs in sorted(found.items(), key=lambda pair: -np.mean([run.reach for run in pair[1]])):
+        apart = "–" if label == "TensorUCB" else difference(runs, ours)
+        yield f"| {label} | {np.mean([run.reach for run in runs]):.1f} | {apart} | {share_of_best(runs):.0f} |"
+
+
+def header(columns: Sequence[str]) -> str:
+    """The first two lines of a table."""
+    return f"| {' | '.join(columns)} |\n| --- |{' ---: |' * (len(columns) - 1)}"
 
 
 def main() -> None:
@@ -254,10 +262,25 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("out/yardsticks"))
     given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
+    regrets = [header(["world", *POLICIES])]
+    last = ""
     for cell in cells(given.data, given.out / "prepared"):
-        if given.only is None or cell.group in given.only:
-            print("\n".join(table(cell, play(cell, given.runs, given.out))), flush=True)
+        if given.only is not None and cell.group not in given.only:
+            continue
+        found = play(cell, given.runs, given.out)
+        if cell.group != last:
+            print(f"\n**{cell.group}**, {cell.rounds} rounds")
+        if cell.group == "strategies":
+            print("\n".join(strategy_table(found)), flush=True)
+        else:
+            names = [WITHOUT.strip(", ") if label.endswith(WITHOUT) else label for label in REACH]
+            columns = [f"{name} (% of best)" if name in WITH_SHARE else name for name in names]
+            if cell.group != last:
+                print(header(["world", "best possible", *columns]))
+            print(reach_row(cell, found), flush=True)
+            regrets.append(regret_row(cell, found))
+        last = cell.group
+    print("\nThe same as regret, in brackets % of best\n\n" + "\n".join(regrets))
 
 
 if __name__ == "__main__":

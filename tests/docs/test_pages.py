@@ -257,6 +257,32 @@ def test_the_model_names_what_is_in_the_code():
         assert re.search(rf"\b{name}\b", code) or owner == "TensorUCB", name
 
 
+def test_the_design_names_files_that_exist_and_names_that_are_in_them():
+    source = ROOT / "src" / "tensorucb"
+    files = {path.relative_to(source).as_posix(): path for path in source.rglob("*") if path.suffix in (".py", ".js")}
+
+    def texts(name: str) -> list[str]:
+        """Of every file that is called so; a page names the folder where it first speaks of it."""
+        wanted = "/" + name.removeprefix("src/tensorucb/")
+        return [path.read_text(encoding="utf-8") for known, path in files.items() if f"/{known}".endswith(wanted)]
+
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    assert [name for name in re.findall(r"`([\w/]+\.(?:py|js))`", page) if not texts(name)] == []
+    # A name stands before the brackets with its file, or in them.
+    pairs = re.findall(r"`([\w.]+)`,? \(`([\w/]+\.(?:py|js))`\)", page)
+    for inside in re.findall(r"\(([^()]*`[\w/]+\.(?:py|js)`[^()]*)\)", page):
+        file = re.findall(r"`([\w/]+\.(?:py|js))`", inside)[-1]
+        pairs += [(name, file) for name in re.findall(r"`([A-Za-z_]\w*(?:\.[a-z_]\w*)?)`", inside) if name != file]
+    pairs = [(name, file) for name, file in pairs if not name.endswith((".py", ".js"))]
+    assert len(pairs) > 40
+    lost = []
+    for name, file in pairs:
+        words = name.split(".")
+        found = any(all(re.search(rf"\b{word}\b", text) for word in words) for text in texts(file))
+        lost += [] if found else [f"{name} ({file})"]
+    assert lost == []
+
+
 def exists(page: Path, link: str) -> bool:
     """Whether the file is there, or the page of the site that is made of an example or of the API."""
     target = Path(os.path.normpath(page.parent / link))

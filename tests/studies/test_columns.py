@@ -23,8 +23,8 @@ def test_rows_are_played_on_the_same_rounds_and_regret_is_below_the_best(tmp_pat
 
 
 def test_the_table_has_paired_intervals():
-    ours = np.array([[0.5, 2.0, 1.0], [0.5, 4.0, 3.0]])
-    found = dict.fromkeys(columns.FILES, ours) | {"network alone": ours + np.array([0.0, 0.0, 1.0])}
+    ours = np.array([[50.0, 60.0, 2.0, 1.0], [50.0, 60.0, 4.0, 3.0]])
+    found = dict.fromkeys(columns.FILES, ours) | {"network alone": ours + np.array([0.0, 0.0, 0.0, 1.0])}
     rows = columns.table(found, 60).splitlines()
     assert rows[2].endswith("|  |")
     assert rows[-1].split("|")[-2].strip() == "1.0 ± 0.0"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from studies import ablation, exploration, worlds
+from studies.kept import Run
 from tensorucb.experiments import Environment
 from tensorucb.features import UserProfile
 from tensorucb.policies import TensorUCB
@@ -45,9 +46,9 @@ def test_the_ablation_plays_and_reads_its_runs_again(tmp_path):
     file = tmp_path / "runs.csv"
     runs = ablation.Runs(file, rounds=2, scale=0.05)
     rows = ablation.one_at_a_time(runs, ("four modes",), 2)
-    assert len(rows) == 3 + len(ablation.SINGLE)
+    assert len(rows) == 4 + len(ablation.SINGLE)
     again = ablation.Runs(file, rounds=2, scale=0.05)
-    assert again.known == runs.known
+    assert again.kept.runs == runs.kept.runs
     assert len(ablation.backward(again, ("four modes",), 2, 1)) == 3
 
 
@@ -91,19 +92,21 @@ def test_worlds_where_greedy_may_fail_differ_in_what_they_say():
 
 @pytest.mark.parametrize("name", ["effect 0, features say nothing", "effect 1.5, newcomers"])
 def test_a_choice_of_exploration_plays(name):
-    found = exploration.regret(
+    found = exploration.played(
         exploration.CONDITIONS[name], "c = 0.3", 0, data=Path("nowhere"), cache=None, rounds=4, scale=0.05
     )
-    assert np.isfinite(found)
+    assert 0.0 < found.reach <= found.best + 1e-9
 
 
 def test_the_table_of_choices_names_the_best_of_each_world():
+    def runs(regret):
+        return [Run(reach=10.0 - regret, first=0.0, last=0.0, best=10.0, regret=regret)] * 2
+
+    labels = (*exploration.CHOICES, exploration.DEGREE)
     found = {
-        (world, choice, draw): 1.0 + (number if world == "b" else 0.0)
+        world: {label: runs(1.0 + (number if world == "b" else 0.0)) for number, label in enumerate(labels)}
         for world in ("a", "b")
-        for number, choice in enumerate(exploration.CHOICES)
-        for draw in range(2)
     }
     rows = exploration.table(found)
-    assert rows[3].startswith("| b | **1.0** | 2.0 |")
+    assert rows[3].startswith("| b | **1.0** (90) | 2.0 (80) |")
     assert rows[-1].split("|")[2:4] == [" 1.00 ", " 2.00 "]
