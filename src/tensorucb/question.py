@@ -1,8 +1,8 @@
-"""`Question`: what an ask takes. One field for each argument, whose metadata says all that is known of it.
+"""What a campaign is created with (`SETTINGS`) and what an ask takes (`Question`): all that is known of each argument.
 
-Reading and checking, help texts, the defaults that a campaign keeps and "the same request" come from here. The doors
-(`Campaign.ask` and `preview`, the client, the command, the body over HTTP) spell the arguments out once more, with
-types, for people and editors; a test holds them equal to these fields.
+Reading and checking, help texts, the campaign file's template, what a campaign keeps and "the same request" come from
+here. The doors (`create_campaign`, `Campaign.ask` and `preview`, the client, the commands, the bodies over HTTP) spell
+the arguments out once more, with types, for people and editors; a test holds them equal to these.
 
 Nothing heavy is imported here, since the help of the command reads it.
 """
@@ -10,7 +10,7 @@ Nothing heavy is imported here, since the help of the command reads it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from tensorucb.choices import Credit, Metric, Objective
@@ -29,12 +29,13 @@ METRICS = get_args(Metric)
 
 @dataclass(frozen=True)
 class Argument:
-    """What is known of an argument of an ask.
+    """What is known of a setting of a campaign or of an argument of an ask.
 
     ``kind`` is how a value is read (``campaign/_question.py``), ``words`` are those of a choice, and ``zero`` says
-    whether 0 or an empty list is a value, which means the same as none. A campaign may keep a default of an argument
-    that is ``stored``, and always has a value of one that is a ``setting``. All but ``request_id`` and
-    ``proposal`` are ``compared`` when a request comes again.
+    whether 0 or an empty list is a value, which means the same as none. A campaign keeps a setting that is ``stored``
+    as it is read, and may keep a default of such an argument of an ask. One of these that is a ``setting`` too always
+    has a value there. All but ``request_id`` and ``proposal`` are ``compared`` when a request comes again. The template
+    of a campaign file shows the ``example``, or else the default.
     """
 
     kind: str
@@ -45,11 +46,53 @@ class Argument:
     stored: bool = True
     setting: bool = False
     compared: bool = True
+    example: str = ""
+
+
+SETTINGS: dict[str, Argument] = {
+    "metric": Argument(
+        "choice",
+        "What the campaign decides by: how many users respond, or what their responses are worth.",
+        "responders",
+        METRICS,
+    ),
+    "objective": Argument(
+        "choice",
+        "What the choice counts. direct: responses of followers; cascade: all who are reached.",
+        "direct",
+        OBJECTIVES,
+    ),
+    "credit": Argument("choice", "Which contacted users a purchase counts for.", "any", CREDITS),
+    "window": Argument("span", "How long a response counts, such as 7d or 12h.", example="7d"),
+    "timezone": Argument(
+        "zone", "Zone of days, and of times that name none: Europe/Berlin; by default UTC.", example="UTC"
+    ),
+    "epsilon": Argument("share", "Accuracy of the choice by cascades.", 0.1),
+    "ask": Argument("defaults", "Defaults of ask.", stored=False),
+    "consent": Argument(
+        "column",
+        "The column of the table of users that says who may be contacted (yes, true, 1 ...).",
+        stored=False,
+        example="email_optin",
+    ),
+    "contact_group": Argument(
+        "slug", "A group of campaigns in this store with a common contact cap.", example="spring"
+    ),
+    "contact_cap": Argument("cap", "The most contacts of a user, over the group: 2/7d is 2 in 7 days.", example="2/7d"),
+    "seed": Argument("seed", "Sets everything random.", 0),
+    "snapshot_every": Argument("count", "Rounds between snapshots of the model.", 10),
+}
+"""The settings of `create_campaign`: what it takes beside the name, the data, the policy and the store."""
 
 
 def argument(kind: str, help: str, **more: Any) -> Any:
     """A field of `Question` with its metadata."""
     return field(metadata={"argument": Argument(kind, help, **more)})
+
+
+def setting(name: str) -> Any:
+    """A field of `Question` that is the campaign's setting where it is left out."""
+    return field(metadata={"argument": replace(SETTINGS[name], default=None, setting=True)})
 
 
 @dataclass(frozen=True)
@@ -78,13 +121,13 @@ class Question:
     holdout: float = argument("share", "Share of the chosen not to contact, for the lift.", default=0.0, zero=True)
     shadow: Contacts | None = argument("contacts", "Users chosen and contacted by somebody else.", stored=False)
     users: Contacts | None = argument("contacts", "Contact exactly these users.", stored=False)
-    window: float | None = argument("span", "How long a response counts, such as 7d or 12h.", setting=True)
+    window: float | None = setting("window")
     deadline: float | None = argument(
         "moment", "When the round closes by itself: 3d from now, an ISO time (UTC) or unix seconds."
     )
-    credit: str = argument("choice", "Which contacted users a purchase counts for.", words=CREDITS, setting=True)
-    objective: str = argument("choice", "What the choice counts.", words=OBJECTIVES, setting=True)
-    epsilon: float = argument("share", "Accuracy of the choice by cascades.", setting=True)
+    credit: str = setting("credit")
+    objective: str = setting("objective")
+    epsilon: float = setting("epsilon")
     request_id: str | None = argument(
         "text", "Asking again with it gives the same round.", stored=False, compared=False
     )
@@ -108,6 +151,11 @@ USER_LISTS = tuple(name for name, about in ARGUMENTS.items() if about.kind in ("
 """Arguments that name users."""
 
 
+def metadata_of(name: str) -> Argument:
+    """What is known of a setting or of an argument; of one that is both, as a setting."""
+    return SETTINGS.get(name) or ARGUMENTS[name]
+
+
 def help_of(name: str) -> str:
-    """What an argument means, for the command's help and the service's documents."""
-    return ARGUMENTS[name].help
+    """What an argument or a setting means, for the command's help and the service's documents."""
+    return metadata_of(name).help

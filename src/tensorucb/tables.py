@@ -38,6 +38,7 @@ from tensorucb._delimited import (
     suffix_of,
     text_source,
 )
+from tensorucb._json_rows import JsonLines, json_frame
 from tensorucb.checks import (
     array_of,
     check_mapping,
@@ -204,8 +205,7 @@ def read(
         beside = beside.select(guess(beside[column], how) for column in beside.columns)
     remarks = (*came.remarks, *how.remarks.values())
     report = FileReport(came.origin, n_rows, frame.height, left_out, ignored, remarks)
-    written = came.text or (isinstance(source, str | os.PathLike) and suffix_of(Path(source)) in LINES)
-    return Table(frame, report, beside, names, came.columns, written)
+    return Table(frame, report, beside, names, came.columns, came.text or _is_lines(source))
 
 
 def first_rows(name: str, source: Any, most: int) -> pl.DataFrame:
@@ -235,6 +235,12 @@ def is_text(source: Any) -> bool:
     return isinstance(source, str | os.PathLike) and suffix_of(check_path("path", source)) in TEXT
 
 
+def _is_lines(source: Any) -> bool:
+    """Whether a table is NDJSON."""
+    is_path = isinstance(source, str | os.PathLike)
+    return isinstance(source, JsonLines) or (is_path and suffix_of(check_path("path", source)) in LINES)
+
+
 def _source_of(name: str, source: Any, header: Sequence[str] | None = None, separator: str | None = None) -> Source:
     return text_source(source, header, separator) if is_text(source) else _frame_source(name, source)
 
@@ -247,7 +253,7 @@ def _frame_source(name: str, source: Any) -> Source:
             header = pl.scan_parquet(path, glob=False).collect_schema().names()
         return Source(path.name, header, lambda wanted: _numbered(read_file(path, columns=wanted)))
     frame = as_frame(name, source)
-    origin = name if path is None else path.name
+    origin = source.origin if isinstance(source, JsonLines) else name if path is None else path.name
     return Source(
         origin,
         frame.columns,
@@ -265,6 +271,8 @@ def as_frame(name: str, source: Any) -> pl.DataFrame:
     """Any table as a polars frame; a text file's columns are numbers where all cells are."""
     if isinstance(source, str | os.PathLike):
         return read_file(check_path(name, source))
+    if isinstance(source, JsonLines):
+        return json_frame(source.content, source.origin, lines=True)
     if isinstance(source, list | tuple):
         return _from_records(name, source)
     try:
@@ -477,8 +485,8 @@ def read_file(path: Path, *, columns: list[str] | None = None, most_rows: int | 
     with file_errors(path, suffix), panics_kept_quiet():
         if suffix == PARQUET:
             return _read_parquet(path, columns, most_rows)
-        check_memory(f"reading {shown_path(path)}", path.stat().st_size * 6.0)
-        return pl.read_ndjson(path, infer_schema_length=None)
+        check_memory(f"reading {shown_path(path)}", path.stat().st_size * 8.0)
+        return json_frame(path.read_bytes(), path.name, lines=True)
 
 
 def _read_parquet(path: Path, columns: list[str] | None, most_rows: int | None) -> pl.DataFrame:

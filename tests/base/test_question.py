@@ -14,7 +14,7 @@ from tensorucb.campaign import Campaign, create_campaign, read_campaign_data
 from tensorucb.cli.create import create
 from tensorucb.cli.rounds import ask, preview
 from tensorucb.client import Client, RemoteCampaign
-from tensorucb.question import ARGUMENTS, STORED
+from tensorucb.question import ARGUMENTS, SETTINGS, STORED
 from tensorucb.service import ServiceSettings, create_app
 
 QUESTION = set(ARGUMENTS)
@@ -75,6 +75,21 @@ def test_the_docstring_of_ask_explains_all_arguments():
     text = inspect.getdoc(Campaign.ask).split("Parameters\n")[1]
     entries = {name for line in text.split("\n") if not line.startswith(" ") for name in line.split(", ")}
     assert entries >= QUESTION
+
+
+def test_the_settings_are_those_of_create_campaign_and_have_its_defaults():
+    parameters = inspect.signature(create_campaign).parameters
+    assert names(create_campaign, without={*IN_PROCESS, "name", "request_id"}) == set(SETTINGS)
+    assert {name: parameters[name].default for name in SETTINGS} == {
+        name: about.default for name, about in SETTINGS.items()
+    }
+
+
+def test_the_command_says_of_each_setting_what_it_means():
+    options = inspect.signature(create).parameters
+    for name in set(SETTINGS) - {"ask", "window", "seed"}:  # a section of the file, and options of other commands too
+        option = options[name].default
+        assert (option.default, option.help) == (SETTINGS[name].default, SETTINGS[name].help)
 
 
 def test_every_door_takes_all_settings_of_a_campaign(tmp_path):

@@ -58,9 +58,26 @@ def test_a_log_on_stdin(shop):
     rows = '{"user": "bob", "item": "tea", "timestamp": 9999999999}\n{"user": "bob", "round": 1, "timestamp": 7}\n'
     report = run_json("tell", "summer", "-", input=rows)
     assert (report["accepted"], report["other"], report["outside_window"]) == (1, 1, 1)
-    for second in ("{", "[1]"):  # rows count from 1 here as well
-        wrong = run("tell", "summer", "-", input=f"{rows.splitlines()[1]}\n{second}\n", code=1)
-        assert "row 2 on stdin" in wrong.output
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ("{", "line 2 of {} is no JSON object; each line is one row."),
+        ("[1]", "line 2 of {} is no JSON object; each line is one row."),
+        ('{"user": "\\ud800"}', "no valid Unicode"),
+        (
+            '\n{"user": 7, "item": "tea", "timestamp": "soon"}',
+            "{}: 1 of 2 rows cannot be used: timestamp is not",
+        ),
+    ],
+)
+def test_what_is_wrong_on_stdin_is_said_as_of_a_file(shop, second, said):
+    rows = f'{{"user": "bob", "item": "tea", "timestamp": 9999999999}}\n{second}\n'
+    (shop / "log.ndjson").write_text(rows)
+    on_stdin = run("tell", "summer", "-", "--strict", input=rows, code=1).stderr
+    assert said.format("stdin") in on_stdin
+    assert run("tell", "summer", "log.ndjson", "--strict", code=1).stderr == on_stdin.replace("stdin", "log.ndjson")
 
 
 @pytest.mark.parametrize(

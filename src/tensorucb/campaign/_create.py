@@ -20,15 +20,13 @@ from tensorucb.campaign._data import CampaignData, catalogue_of, default_profile
 from tensorucb.campaign._grow import numbers_of_table
 from tensorucb.campaign._model import build_policy, policy_spec
 from tensorucb.campaign._network import BY_USER, Network, make_network, network_to_blob, put_kept
-from tensorucb.campaign._people import Said, put_key, read_cap
-from tensorucb.campaign._question import Reader, check_defaults, read_plain
+from tensorucb.campaign._people import Said, put_key
+from tensorucb.campaign._question import Reader, check_defaults, read_settings
 from tensorucb.campaign._segments import UserColumns
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
 from tensorucb.campaign._tables import UserTable, consent_of, is_table, user_table
 from tensorucb.checks import (
     check_callable,
-    check_choice,
-    check_count,
     check_flag,
     check_mapping,
     check_slug,
@@ -40,16 +38,16 @@ from tensorucb.errors import InputError, UnknownIdError, argument, call
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.memory import check_memory, storing
-from tensorucb.moments import Duration, check_moment, check_zone
+from tensorucb.moments import Duration, check_moment
 from tensorucb.policies import Policy, TensorUCB
 from tensorucb.policies._base import feature_columns
-from tensorucb.question import METRICS
 from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
     from tensorucb.store import SQLStore as Store
 
 
+_PARTS = ("graph", "users", "products", "strategies", "strategy_costs", "costs", "groups", "values", "product_values")
 _CREATED_BY = "created-by"  # the blob with the id of the request that created a campaign
 
 
@@ -170,6 +168,7 @@ def create_campaign(
     >>> campaign.ask(k=1).seeds
     ('ann',)
     """
+    arguments = locals()
     check_slug("name", name)
     if check_flag("load_if_exists", load_if_exists) and campaign_exists(name, storage):
         return load_campaign(name, storage=storage, policy=policy, clock=clock, engine=engine)
@@ -178,35 +177,10 @@ def create_campaign(
     if request_id is not None:
         check_text("request_id", request_id)
     own = TensorUCB() if policy is None else policy
-    settings: dict[str, Any] = {
-        "format": 1,
-        "seed": check_count("seed", seed, 0, 2**63 - 1),
-        "policy": policy_spec(own),
-        "objective": read_plain("objective", objective),
-        "credit": read_plain("credit", credit),
-        "window": None if window is None else read_plain("window", window),
-        "epsilon": read_plain("epsilon", epsilon),
-        "snapshot_every": check_count("snapshot_every", snapshot_every, 1),
-        "metric": check_choice("metric", metric, METRICS),
-    }
-    if contact_group is not None:
-        settings["contact_group"] = check_slug("contact_group", contact_group)
-    if contact_cap is not None:
-        settings["contact_cap"] = read_cap(contact_cap)
-    arguments = {
-        "graph": graph,
-        "users": users,
-        "products": products,
-        "strategies": strategies,
-        "strategy_costs": strategy_costs,
-        "costs": costs,
-        "groups": groups,
-        "values": values,
-        "product_values": product_values,
-        "window": settings["window"],
-        "timezone": None if timezone is None else check_zone("timezone", timezone),
-    }
-    parts = _parts(data, {name: value for name, value in arguments.items() if value is not None}, consent)
+    settings: dict[str, Any] = {"format": 1, "policy": policy_spec(own), **read_settings(arguments)}
+    zone = settings.pop("timezone", None)
+    given = {**{name: arguments[name] for name in _PARTS}, "window": settings.get("window"), "timezone": zone}
+    parts = _parts(data, {name: value for name, value in given.items() if value is not None}, consent)
     if parts.users is None and getattr(own, "needs_users", False):
         profile, features = default_profile(parts.graph)
         parts = replace(parts, users=profile, user_features=features)

@@ -8,7 +8,6 @@ yet, without saying who they are.
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Fatigue, Round
 from tensorucb.campaign._tables import ids_of, places_of
 from tensorucb.campaign._told import of_rounds, responded
-from tensorucb.checks import check_flag, refusal
+from tensorucb.checks import check_flag
 from tensorucb.errors import FileFormatError
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
@@ -42,7 +41,6 @@ EVERYWHERE = 0
 OPT_EVENTS = {"no": "opted_out", "yes": "opted_in"}
 
 _KEY = "people-key"
-_CAP = re.compile("([1-9][0-9]{0,8})/(.+)")
 _NEVER = -np.inf
 
 # A follower is addressed "again and again" who was addressed in two of the last five rounds before.
@@ -221,15 +219,6 @@ def said(view: View) -> Said:
 
 
 # -- how often they were contacted --
-
-
-def read_cap(value: Any) -> str:
-    """A contact cap in its usual spelling: ``2/7d`` is at most two contacts in seven days."""
-    parts = _CAP.fullmatch(value) if isinstance(value, str) else None
-    if parts is None:
-        wanted = "a number and a duration such as '2/7d': at most 2 contacts of a user in 7 days"
-        raise refusal("contact_cap", wanted, value)
-    return f"{int(parts[1])}/{duration_text(duration('contact_cap', parts[2]))}"
 
 
 def waits(handle: Handle, view: View, question: Question, now: float) -> dict[str, F64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,7 @@ from tensorucb.checks import (
     check_mapping,
     check_number,
     check_share,
+    check_slug,
     check_text,
     plain,
     refusal,
@@ -30,9 +32,10 @@ from tensorucb.checks import (
 from tensorucb.errors import InputError, ShapeError, argument, call
 from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_array
-from tensorucb.moments import duration, duration_text, is_moment, unix_seconds
-from tensorucb.question import ARGUMENTS, STORED, USER_LISTS, Argument, Question
+from tensorucb.moments import check_zone, duration, duration_text, is_moment, unix_seconds
+from tensorucb.question import ARGUMENTS, SETTINGS, STORED, USER_LISTS, Argument, Question, metadata_of
 
+_CAP = re.compile("([1-9][0-9]{0,8})/(.+)")
 _NO_TERMS = (*USER_LISTS, "deadline")
 _ONE_EACH = "One entry per user, in the order of ", call("users"), "."
 
@@ -156,23 +159,52 @@ class Reader:
         return digests
 
 
-def read_plain(name: str, value: Any) -> Any:
-    """An argument that needs no network to be read."""
-    about = ARGUMENTS[name]
+def read_plain(name: str, value: Any, title: str = "") -> Any:
+    """An argument or a setting that needs no network to be read; ``title`` is what errors call it, if not its name."""
+    about = metadata_of(name)
+    title = title or name
     match about.kind:
         case "count":
-            return check_count(name, value, 1)
+            return check_count(title, value, 1)
+        case "seed":
+            return check_count(title, value, 0, 2**63 - 1)
         case "number":
-            return check_number(name, value, strict=True)
+            return check_number(title, value, strict=True)
         case "share":
-            return check_share(name, value, zero=about.zero, one=False)
+            return check_share(title, value, zero=about.zero, one=False)
         case "flag":
-            return check_flag(name, value)
+            return check_flag(title, value)
         case "span":
-            return duration(name, value, zero=about.zero) or None
+            return duration(title, value, zero=about.zero) or None
         case "choice":
-            return check_choice(name, value, about.words)
-    return check_text(name, value)
+            return check_choice(title, value, about.words)
+        case "zone":
+            return check_zone(title, value)
+        case "slug":
+            return check_slug(title, value)
+        case "cap":
+            return _cap(title, value)
+    return check_text(title, value)
+
+
+def read_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings among the arguments of `create_campaign`, read; what is left out and has no default is not there.
+
+    Nor are consent and the defaults of an ask, which need the network.
+    """
+    return {
+        name: read_plain(name, arguments[name])
+        for name, about in SETTINGS.items()
+        if about.stored and (arguments[name] is not None or about.default is not None)
+    }
+
+
+def _cap(title: str, value: Any) -> str:
+    """A contact cap in its usual spelling: ``2/7d`` is at most two contacts in seven days."""
+    parts = _CAP.fullmatch(value) if isinstance(value, str) else None
+    if parts is None:
+        raise refusal(title, "a number and a duration such as '2/7d': at most 2 contacts of a user in 7 days", value)
+    return f"{int(parts[1])}/{duration_text(duration(title, parts[2]))}"
 
 
 def check_defaults(ask: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from tensorucb.cli._output import Answer, one_line, say
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.question import help_of
+from tensorucb.question import help_of, metadata_of
 
 if TYPE_CHECKING:
     from tensorucb.campaign import Campaign
@@ -31,6 +31,7 @@ _FIRST_K = 10  # users of the first round that is proposed, if there are so many
 HELP = {"help_option_names": ["-h", "--help"]}
 IDS = "ID|@FILE"
 SPAN = "DURATION"
+_METAVARS = {"column": "COLUMN", "slug": "NAME", "cap": "NUMBER/DURATION", "zone": "ZONE"}
 STORAGE = "sqlite:///campaigns.db"
 WHERE = "Where campaigns live: sqlite:///file.db or postgresql://..."
 
@@ -177,6 +178,13 @@ def writable_file(context: Context, parameter: CallbackParam, path: Path | None)
 
 
 # -- options of several commands --
+
+
+def setting(name: str, **more: Any) -> Any:
+    """The option of a setting of a campaign."""
+    about = metadata_of(name)
+    return Option(about.default, help=about.help, metavar="|".join(about.words) or _METAVARS.get(about.kind), **more)
+
 
 Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 Seed = Annotated[int, Option(help="Sets everything random.", callback=between(0, 2**63 - 1))]

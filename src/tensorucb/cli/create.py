@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
+import textwrap
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,21 +19,16 @@ from tensorucb.cli._options import STORAGE, typed
 from tensorucb.cli._output import Answer, Next, report_lines, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.question import CREDITS, METRICS, OBJECTIVES, STORED, help_of
+from tensorucb.question import SETTINGS, STORED
 
 # -- the campaign file: what options would say otherwise --
 
 _TABLES = ("edges", "actions", "products", "users", "strategies")
-_SETTINGS = ("metric", "objective", "credit", "window", "timezone", "epsilon", "seed", "snapshot_every")
-_CAMPAIGN = ("name", "storage", "policy", "settings", "consent", "contact_group", "contact_cap", *_SETTINGS)
+_SETTINGS = tuple(name for name in SETTINGS if name != "ask")  # which has a section of its own
+_CAMPAIGN = ("name", *_SETTINGS, "policy", "settings", "storage")
 _DATA = ("directory", *_TABLES, "id_type")
 _KINDS = ("products", "users")  # tables whose columns become features
-_CHOICES = {
-    "metric": METRICS,
-    "objective": OBJECTIVES,
-    "credit": CREDITS,
-    "id_type": ("auto", "int", "str"),
-}
+_ID_TYPES = ("auto", "int", "str")
 
 
 @dataclass(frozen=True)
@@ -98,21 +94,17 @@ def _options(content: Mapping[str, Any], section: str, keys: Collection[str], fo
 def _value(title: str, section: str, name: str, values: Mapping[str, Any], folder: Path) -> Any:
     """One value; a path is relative to the file's folder, and then to where the command runs."""
     from tensorucb.campaign._databases import is_database
-    from tensorucb.checks import check_choice, check_count, check_path, check_share, check_text
-    from tensorucb.moments import duration
+    from tensorucb.campaign._question import read_plain
+    from tensorucb.checks import check_choice, check_path, check_text
 
     value = values[name]
-    if name in _CHOICES:
-        return check_choice(title, value, _CHOICES[name])
+    if name in _SETTINGS:
+        read_plain(name, value, title)
+        return value
+    if name == "id_type":
+        return check_choice(title, value, _ID_TYPES)
     if name == "settings":
         return json.dumps(_section(values, name, "campaign.settings"), default=str)
-    if name == "window":
-        duration(title, value)
-        return value
-    if name in ("seed", "snapshot_every"):
-        return check_count(title, value, 0, 2**63 - 1)
-    if name == "epsilon":
-        return check_share(title, value, zero=False, one=False)
     if name == "directory" and is_database(value):
         return value
     return str(folder / check_path(title, value)) if section == "data" else check_text(title, value)
@@ -160,6 +152,18 @@ Config = Annotated[
 ]
 
 
+def _setting_lines() -> str:
+    """The settings as lines of a campaign file, each under what it means; all but the window are left out."""
+    lines = []
+    for name in _SETTINGS:
+        about = SETTINGS[name]
+        lines += textwrap.wrap(about.help, 78, initial_indent="# ", subsequent_indent="# ")
+        others = ", ".join(json.dumps(word) for word in about.words if word != about.default)
+        value = json.dumps(about.example or about.default) + (f"    # or {others}" if others else "")
+        lines.append(f"{'' if name == 'window' else '# '}{name} = {value}")
+    return "\n".join(lines)
+
+
 # -- commands --
 
 _Table = Path | None
@@ -177,7 +181,7 @@ def init(
     if check_path("FILE", file).exists():
         raise InputError(f"{str(file)!r} is there already, and is left as it is. Name another file.")
     name = shown(shlex.quote(str(file)))
-    template = (files("tensorucb.cli") / "campaign.toml").read_text("utf-8")
+    template = (files("tensorucb.cli") / "campaign.toml").read_text("utf-8").replace("SETTINGS", _setting_lines())
     write_bytes(file, template.replace("campaign.toml", name).encode())
     return Answer(
         {"file": str(file)},
@@ -228,38 +232,22 @@ def create(
     ),
     policy: str = Option("TensorUCB", help="A policy of this package."),
     settings: str = Option("{}", help="The policy's arguments; a policy among them by its name.", metavar="JSON"),
-    metric: str = Option(
-        "responders",
-        help="What the campaign decides by: how many users respond, or what their responses are worth.",
-        metavar="responders|value",
-    ),
-    objective: str = Option(
-        "direct",
-        help="What the choice counts. direct: responses of followers; cascade: all who are reached.",
-        metavar="direct|cascade",
-    ),
-    credit: str = Option("any", help=help_of("credit"), metavar="any|last|shared"),
+    metric: str = opt.setting("metric"),
+    objective: str = opt.setting("objective"),
+    credit: str = opt.setting("credit"),
     window: opt.Window = None,
-    epsilon: float = Option(0.1, help=help_of("epsilon"), callback=opt.finite),
-    consent: str | None = Option(
-        None, help="The column of --users that says who may be contacted (yes, true, 1 ...).", metavar="COLUMN"
-    ),
-    contact_group: str | None = Option(
-        None, help="A group of campaigns in this store with a common --contact-cap.", metavar="NAME"
-    ),
-    contact_cap: str | None = Option(
-        None, help="The most contacts of a user, over the group: 2/7d is 2 in 7 days.", metavar="NUMBER/DURATION"
-    ),
+    epsilon: float = opt.setting("epsilon", callback=opt.finite),
+    consent: str | None = opt.setting("consent"),
+    contact_group: str | None = opt.setting("contact_group"),
+    contact_cap: str | None = opt.setting("contact_cap"),
     id_type: str = Option(
         "auto", help="What ids of users are: numbers, or text, which keeps 007 as it is.", metavar="auto|int|str"
     ),
-    timezone: str | None = Option(
-        None, help="Zone of days, and of times that name none: Europe/Berlin; by default UTC.", metavar="ZONE"
-    ),
+    timezone: str | None = opt.setting("timezone"),
     strict: opt.Strict = False,
     max_left_out: opt.MaxLeftOut = 0.5,
     seed: opt.Seed = 0,
-    snapshot_every: int = Option(10, help="Rounds between snapshots of the model.", callback=opt.counted),
+    snapshot_every: int = opt.setting("snapshot_every", callback=opt.counted),
     request_id: str | None = Option(None, help="Creating again with it finds the same campaign.", metavar="ID"),
     storage: opt.Storage = STORAGE,
 ) -> Answer:
@@ -268,6 +256,7 @@ def create(
     Files are .csv, .tsv (also .gz), .ndjson or .parquet. Columns of products and users may hold categories, tags, text,
     numbers and dates; what is used and what is left out is printed.
     """
+    made_of = {name: value for name, value in locals().items() if name in SETTINGS}
     if name is None:
         raise BadParameter("give the campaign's NAME, or --config with a name in it.")
     if storage.startswith("memory:"):
@@ -280,17 +269,11 @@ def create(
     with Progress("create") as progress:
         from tensorucb.campaign import create_campaign, read_campaign_data
         from tensorucb.campaign._model import policy_named
-        from tensorucb.campaign._people import read_cap
-        from tensorucb.campaign._question import read_plain
+        from tensorucb.campaign._question import read_settings
         from tensorucb.campaign._stored import campaign_exists
-        from tensorucb.checks import check_choice
 
-        # What can be refused at once is not refused after minutes of reading.
-        check_choice("metric", metric, METRICS)
-        read_plain("credit", credit)
-        read_plain("objective", objective)
-        read_plain("epsilon", epsilon)
-        contact_cap = None if contact_cap is None else read_cap(contact_cap)
+        made_of["ask"] = told.ask
+        read_settings(made_of)  # what can be refused at once is not refused after minutes of reading
         chosen = policy_named(policy, settings)
         if request_id is None and campaign_exists(name, storage):
             raise InputError(f"there is a campaign called {name!r} already; choose another name.")
@@ -317,16 +300,8 @@ def create(
             data=content,
             policy=chosen,
             storage=storage,
-            metric=metric,
-            objective=objective,
-            credit=credit,
-            epsilon=epsilon,
-            ask=told.ask,
-            contact_group=contact_group,
-            contact_cap=contact_cap,
-            seed=seed,
-            snapshot_every=snapshot_every,
             request_id=request_id,
+            **{**made_of, "consent": None},  # a column that was read with the tables
         ) as campaign:
             made, url = campaign.status(), campaign.store.masked_url
             following = opt.next_ask(storage, campaign, content.new)

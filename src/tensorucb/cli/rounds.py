@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json as jsonlib
 import math
 import re
 import sys
@@ -16,11 +15,12 @@ from typer import Argument, BadParameter, Option
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import IDS, SPAN, STORAGE, finite, listed_ids, names_of_users, span, typed
 from tensorucb.cli._output import Answer, Block, Next, Remark, Table, confirmed, count, left_out_lines, say, shown
-from tensorucb.errors import EarlyCloseError, FileFormatError, InputError, StateError
+from tensorucb.errors import EarlyCloseError, InputError, StateError
 from tensorucb.money import money
 from tensorucb.question import ARGUMENTS, help_of
 
 if TYPE_CHECKING:
+    from tensorucb._json_rows import JsonLines
     from tensorucb.campaign import Ask, Campaign, Preview, TellReport
 
 Users = list[str] | None
@@ -235,7 +235,7 @@ def tell(
     *rounds, file = files
     if len(rounds) > 1:
         raise BadParameter(f"give a ROUND and a FILE, or a FILE alone; got {', '.join(map(repr, files))}.")
-    rows = _stdin() if file == "-" else file  # before the campaign is open: somebody may type them
+    rows = _stdin_rows() if file == "-" else file  # before the campaign is open: somebody may type them
     options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": opt.column_names(columns)}
     with opt.campaign_at(storage, name, "tell") as campaign:
         report = campaign.tell(rounds[0], rows, **options) if rounds else campaign.tell_log(rows, **options)
@@ -264,28 +264,13 @@ def _told(report: TellReport) -> Iterator[Block]:
         yield Remark(f"  row {clash.row}: {edge}: {clash.told} came, {clash.kept} stands")
 
 
-def _stdin() -> list[dict[str, Any]]:
-    rows = []
-    for number, line in enumerate(_stdin_lines(), 1):
-        try:
-            row = jsonlib.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"row {number} on stdin is not JSON ({error}).") from error
-        if not isinstance(row, dict):
-            raise InputError(f"row {number} on stdin must be a JSON object; got {line.strip()[:60]!r}.")
-        rows.append(row)
-    return rows
+def _stdin_rows() -> JsonLines:
+    """The rows on stdin, which are read as a file of them is."""
+    from tensorucb._json_rows import JsonLines
 
-
-def _stdin_lines() -> Iterator[str]:
     if sys.stdin is None:
         raise InputError("nothing comes on stdin: it is closed. Name a file instead of -.")
-    if hasattr(sys.stdin, "reconfigure"):
-        sys.stdin.reconfigure(encoding="utf-8")
-    try:
-        yield from (line for line in sys.stdin if line.strip())
-    except UnicodeDecodeError:
-        raise FileFormatError("stdin is not UTF-8 text; send NDJSON in UTF-8.") from None
+    return JsonLines(sys.stdin.buffer.read(), "stdin")
 
 
 def _closed(campaign: Campaign, round_id: str, early: bool) -> Ask:

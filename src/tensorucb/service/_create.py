@@ -18,6 +18,7 @@ from tensorucb.campaign._stored import campaign_exists
 from tensorucb.campaign._tables import NAMES, with_consent
 from tensorucb.choices import Credit, Metric, Objective
 from tensorucb.errors import FileFormatError, InputError, TensorUCBError, argument
+from tensorucb.question import SETTINGS
 from tensorucb.service._bodies import Body, Number, Span, checked
 from tensorucb.service._campaigns import CampaignDocument, campaign_facts
 from tensorucb.service._open import OpenCampaigns
@@ -33,15 +34,20 @@ _FIRST = 6  # rows that are shown
 _LONGEST = 200  # characters of a cell
 
 
+def _setting(name: str, **more: Any) -> Any:
+    """The field of a setting of a campaign."""
+    return Field(SETTINGS[name].default, description=SETTINGS[name].help, **more)
+
+
 class Reading(Body):
     """How the files of a new campaign are read."""
 
-    window: Span | None = None
-    consent: str | None = Field(None, max_length=500, description="The column of users that says who consented.")
+    window: Span | None = _setting("window")
+    consent: str | None = _setting("consent", max_length=500)
     columns: dict[str, dict[str, str]] | None = Field(None, description="Names of columns by table and meaning.")
     kinds: dict[str, dict[str, str]] | None = Field(None, description="What columns hold, by table and column.")
     id_type: Literal["auto", "int", "str"] = "auto"
-    timezone: str = Field("UTC", max_length=100, description="Zone of days, and of times that name none.")
+    timezone: str = Field("UTC", max_length=100, description=SETTINGS["timezone"].help)
     strict: StrictBool = Field(False, description="Refuse tables of which a single row cannot be used.")
     max_left_out: Annotated[float, Field(ge=0, le=1)] = Field(0.5, description="Refuse them above this share of rows.")
 
@@ -56,22 +62,19 @@ class NewCampaign(Reading):
     name: str = Field(max_length=100, description="1 to 100 letters, digits, '-', '_' or '.'", examples=["spring"])
     policy: str = "TensorUCB"
     policy_settings: dict[str, Any] = Field(default_factory=dict, description="Arguments of the policy.")
-    metric: Metric = Field("responders", description="What the campaign decides by.")
-    objective: Objective = "direct"
-    credit: Credit = "any"
-    epsilon: Number = 0.1
-    ask: dict[str, Any] | None = Field(None, description="Defaults of ask.")
-    contact_group: str | None = Field(None, max_length=100, description="Campaigns with a common contact cap.")
-    contact_cap: str | None = Field(
-        None, max_length=100, description="The most contacts of a user over the group, such as 2/7d.", examples=["2/7d"]
-    )
-    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
-    snapshot_every: Annotated[StrictInt, Field(ge=1)] = Field(10, description="Rounds between snapshots of the model.")
+    metric: Metric = _setting("metric")
+    objective: Objective = _setting("objective")
+    credit: Credit = _setting("credit")
+    epsilon: Number = _setting("epsilon")
+    ask: dict[str, Any] | None = _setting("ask")
+    contact_group: str | None = _setting("contact_group", max_length=100)
+    contact_cap: str | None = _setting("contact_cap", max_length=100, examples=["2/7d"])
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = _setting("seed")
+    snapshot_every: Annotated[StrictInt, Field(ge=1)] = _setting("snapshot_every")
 
     def options(self) -> dict[str, Any]:
-        """The arguments of `create_campaign` beside the data, the name and the policy."""
-        apart = {*Reading.model_fields, "name", "policy", "policy_settings"}
-        return {name: getattr(self, name) for name in NewCampaign.model_fields if name not in apart}
+        """The settings, as `create_campaign` takes them; the column of consent is read with the files."""
+        return {name: getattr(self, name) for name in SETTINGS if name != "consent"}
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tensorucb._delimited import between_fields
+from tensorucb._json_rows import json_frame
 from tensorucb.errors import FileFormatError
 from tensorucb.tables import read_file
 
@@ -59,7 +60,6 @@ PACKED = {
     b"\x04\x22\x4d\x18": "lz4",
 }
 """How compressed files begin; some readers would open these without being asked."""
-_SPACE = re.compile(r"[ \t\r\n]*")
 _PART = 1 << 20
 
 
@@ -80,7 +80,7 @@ def unpack(path: Path) -> Path:
         frame = read_file(path, most_rows=MOST_ROWS + 1)
         _check_growth(frame, size)
     else:
-        frame = json_table(path.read_bytes(), lines=path.suffix == ".ndjson")
+        frame = json_rows(path.read_bytes(), lines=path.suffix == ".ndjson")
     plain = path.with_suffix(".parquet")
     frame.write_parquet(plain, compression="uncompressed")
     return plain
@@ -125,94 +125,13 @@ def _check_growth(frame: pl.DataFrame, size: int) -> None:
         raise _too_much(size, f"{_FREE_BYTES + _GROWTH * size:,} bytes when it is unpacked")
 
 
+def json_rows(content: bytes, *, lines: bool) -> pl.DataFrame:
+    """The rows of a body; so many rows and columns as are too many for its size are refused before they are made."""
+    return json_frame(content, "the body", lines=lines, check=partial(_check_shape, size=len(content)))
+
+
 def _too_much(size: int, most: str) -> TooLargeError:
     return TooLargeError(f"a file of {size:,} bytes may hold at most {most}; send it in parts, or as CSV.")
-
-
-# -- rows in JSON --
-
-
-def _rows(content: bytes, lines: bool) -> Iterator[dict[str, Any]]:
-    """The objects of a list, or of lines, one by one: all at once they would take 40 times their text."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise FileFormatError("the body is no text in UTF-8; send it so.") from None
-    for number, row in enumerate(_lines(text) if lines else _listed(text), 1):
-        if not isinstance(row, dict):
-            raise FileFormatError(f'row {number} of the body is no JSON object such as {{"user": …, "time": …}}.')
-        yield row
-
-
-def _lines(text: str) -> Iterator[Any]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except (ValueError, RecursionError):
-                raise FileFormatError(f"line {number} of the body is no JSON object; each line is one row.") from None
-
-
-def _listed(text: str) -> Iterator[Any]:
-    decode = json.JSONDecoder().raw_decode
-    at = _after_space(text, 0)
-    if text[at : at + 1] != "[":
-        raise FileFormatError('the body must be a list of rows: [{"source": …, "target": …, "outcome": …}, …].')
-    at = _after_space(text, at + 1)
-    ended = text[at : at + 1] == "]"
-    while not ended:
-        try:
-            row, at = decode(text, at)
-        except (ValueError, RecursionError) as error:
-            raise FileFormatError(f"the body is no JSON ({str(error)[:100]}).") from None
-        yield row
-        at = _after_space(text, at)
-        ended = text[at : at + 1] == "]"
-        if not ended:
-            if text[at : at + 1] != ",":
-                raise FileFormatError(f"the body is no JSON (a list needs , or ] at character {at + 1}).")
-            at = _after_space(text, at + 1)
-    if _after_space(text, at + 1) < len(text):
-        raise FileFormatError("the body is no JSON (more follows behind its list).")
-
-
-def _after_space(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return at if space is None else space.end()
-
-
-def json_table(content: bytes, *, lines: bool) -> pl.DataFrame:
-    """The rows of a JSON list, or of lines of JSON, each of which may have other fields."""
-    import polars as pl
-
-    columns: dict[str, list[Any]] = {}
-    for count, row in enumerate(_rows(content, lines)):
-        new = [name for name in row if name not in columns]
-        _check_shape(count + 1, len(columns) + len(new), len(content))
-        for name in new:
-            columns[name] = [None] * count
-        for name, column in columns.items():
-            value = row.get(name)
-            column.append(json.dumps(value) if isinstance(value, list | dict) else value)
-    try:
-        return pl.DataFrame({name: _column(values) for name, values in columns.items()})
-    except UnicodeEncodeError as error:
-        raise FileFormatError(f"the body holds {error.object[:40]!r}, which is no valid Unicode.") from None
-
-
-def _column(values: list[Any]) -> pl.Series:
-    """Numbers or texts as they are; values of several kinds all as text, as in a CSV file."""
-    import polars as pl
-
-    kinds = set(map(type, values)) - {type(None)}
-    if kinds <= {str}:
-        return pl.Series(values, dtype=pl.String)
-    if kinds == {bool}:
-        return pl.Series(values, dtype=pl.Boolean)
-    if kinds <= {bool, int, float}:
-        with suppress(OverflowError, TypeError):  # a whole number of more than 64 bits
-            return pl.Series(values, dtype=pl.Float64 if float in kinds else pl.Int64)
-    return pl.Series([value if value is None or isinstance(value, str) else json.dumps(value) for value in values])
 
 
 # -- the process --

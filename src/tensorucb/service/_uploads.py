@@ -24,7 +24,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from tensorucb.errors import FileFormatError, StateError
 from tensorucb.service._problems import Refusal, without
-from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, TooLargeError, json_table, unpack
+from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, TooLargeError, json_rows, unpack
 
 FORMS = {
     "application/json": ".json",
@@ -195,7 +195,7 @@ async def received_rows(request: Request) -> AsyncIterator[Callable[[], Path | p
 def _small_rows(content: bytes, lines: bool) -> pl.DataFrame:
     """The rows of a short JSON text."""
     try:
-        return json_table(content, lines=lines)
+        return json_rows(content, lines=lines)
     except FileFormatError as error:
         raise _refusal(error) from None
 
