@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorucb.campaign._attention import Notice
+from tensorucb.campaign._attention import Notice, all_attention
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._create import IgnoredContextWarning, create_campaign, load_campaign
 from tensorucb.campaign._data import CampaignData, read_campaign_data
@@ -64,6 +64,7 @@ __all__ = [
     "Totals",
     "UnlearnableRoundWarning",
     "Webhook",
+    "all_attention",
     "copy_campaign",
     "create_campaign",
     "delete_campaign",

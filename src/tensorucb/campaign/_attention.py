@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._progress import progress
+from tensorucb.campaign._stored import STORAGE, opened
 from tensorucb.campaign._tally import RoundProgress
+from tensorucb.campaign._tell import LEFT_OUT
 from tensorucb.campaign._webhook import webhook_of
+from tensorucb.errors import TensorUCBError, UnknownIdError
 from tensorucb.policies import DriftAlarm
 
-Need = Literal["overdue", "missed", "changed", "webhook", "left-out", "unlearned"]
+if TYPE_CHECKING:
+    from tensorucb.store import SQLStore as Store
+    from tensorucb.store._protocol import EventRecord
+    from tensorucb.store._session import Session
+
+Need = Literal["overdue", "missed", "changed", "webhook", "left-out", "unlearned", "unreadable"]
 
 _LOOKED_AT = 60  # rounds that the alarm for a change compares
 _LATEST = 5  # rounds whose responses are looked at for what does not count
+_RECENT = 7  # days for which rows that could not be used are remembered
+_IN_USE = 30  # days after which a campaign whose rounds are all closed needs nobody any more
+_DAY = 86400.0
 
 
 @dataclass(frozen=True)
@@ -30,7 +43,8 @@ class Notice:
     need
         What it is about: ``overdue`` (a round past its deadline is still open), ``missed`` (the last two forecasts did
         not hold), ``changed`` (forecasts are worse than they were), ``webhook`` (a receiver does not take what is
-        sent), ``left-out`` (responses that do not count), ``unlearned`` (a closed round that could not be learned).
+        sent), ``left-out`` (responses that do not count, and rows that cannot be used), ``unlearned`` (a closed round
+        that could not be learned), ``unreadable`` (the campaign cannot be looked at).
     text
         It in a sentence or two.
     round
@@ -46,13 +60,15 @@ def attention(handle: Handle) -> tuple[Notice, ...]:
     """What needs a person today, the most urgent first; nothing is learned for it."""
     with handle.read() as view:
         rounds = [entry for entry in progress(handle).rounds if entry.within is not None]
+        odd = view.session.events(view.number, kinds=("contradiction", LEFT_OUT))
         looks = (
             _overdue(view, handle.clock()),
             _unlearned(view),
             _webhook(view),
             _missed(rounds),
             _changed(view, rounds),
-            _left_out(view),
+            _left_out(view, odd),
+            _unusable(odd, handle.clock()),
         )
         return tuple(notice for notices in looks for notice in notices)
 
@@ -105,13 +121,13 @@ def _changed(view: View, rounds: Sequence[RoundProgress]) -> Iterator[Notice]:
         yield Notice("changed", text, number)
 
 
-def _left_out(view: View) -> Iterator[Notice]:
+def _left_out(view: View, odd: Sequence[EventRecord]) -> Iterator[Notice]:
     """Responses of the latest rounds that disagree with others or lie outside of the window."""
     ours = [record for record in view.rounds() if record.status != "cancelled" and record.kind != "history"]
-    events = view.session.events(view.number, kinds=("contradiction",))
+    clashes = [event for event in odd if event.kind != LEFT_OUT]
     for record in ours[-_LATEST:]:
         outside = int(np.count_nonzero(~record.in_window(view.told(record.number).actions.times)))
-        against = sum(int(event.payload["count"]) for event in events if event.round == record.number)
+        against = sum(int(event.payload["count"]) for event in clashes if event.round == record.number)
         if outside:
             text = f"{_responses(outside)} to round {record.number} came before the contact or after the window."
             yield Notice("left-out", f"{text} That does not count. Are the times in the right zone?", record.number)
@@ -120,5 +136,74 @@ def _left_out(view: View) -> Iterator[Notice]:
             yield Notice("left-out", text, record.number)
 
 
+def _unusable(odd: Sequence[EventRecord], now: float) -> Iterator[Notice]:
+    """Rows of the last delivery that could not be used, and of the others of the last days."""
+    recent = [event for event in odd if event.kind == LEFT_OUT and event.created >= now - _RECENT * _DAY]
+    if not recent:
+        return
+    counts = [sum(event.payload["reasons"].values()) for event in recent]
+    last = recent[-1]
+    why = "; ".join(f"{reason} ({number:,})" for reason, number in last.payload["reasons"].items())
+    about = "" if last.round is None else f" to round {last.round}"
+    text = f"{counts[-1]:,} of {last.payload['rows']:,} rows told{about} on {_day(last.created)} were left out: {why}."
+    if len(recent) > 1:
+        others = "another delivery" if len(recent) == 2 else f"{len(recent) - 1} other deliveries"
+        text = f"{text} So were {sum(counts[:-1]):,} of {others} in the last {_RECENT} days."
+    yield Notice("left-out", text, last.round)
+
+
+def _day(moment: float) -> str:
+    return f"{datetime.fromtimestamp(moment, UTC):%A, %Y-%m-%d}"
+
+
 def _responses(number: int) -> str:
     return f"{number:,} response{'' if number == 1 else 's'}"
+
+
+# -- all campaigns of a store --
+
+
+def names_in_use(session: Session, now: float) -> list[str]:
+    """The campaigns with an open round, or with one of the last 30 days, oldest first; no other needs a person today.
+
+    One whose policy is not of this package is left out: it can be looked at in Python alone.
+    """
+    counts = session.round_counts()
+    return [
+        record.name
+        for record in session.campaigns()
+        if record.campaign in counts
+        and record.settings["policy"]["own"]
+        and ("open" in counts[record.campaign] or session.rounds_since(record.campaign, now - _IN_USE * _DAY))
+    ]
+
+
+def all_attention(storage: str | os.PathLike[str] | Store = STORAGE) -> dict[str, tuple[Notice, ...]]:
+    """What needs a person today in the campaigns of a store, by name, the most urgent of each first.
+
+    Campaigns that need nobody are left out, and those without an open round and without a new one for 30 days are not
+    looked at. One that cannot be read keeps nobody from the others.
+
+    Examples
+    --------
+    >>> from tensorucb.store import open_store
+    >>> all_attention(open_store("memory://"))
+    {}
+    """
+    found: dict[str, tuple[Notice, ...]] = {}
+    with opened(storage, make=False) as store:
+        with store.read() as session:
+            names = names_in_use(session, time.time())
+        for name in names:
+            try:
+                found[name] = attention(Handle(store, name, None, time.time))
+            except UnknownIdError:
+                continue  # deleted just now
+            except TensorUCBError as error:
+                found[name] = (unreadable(str(error)),)
+    return {name: notices for name, notices in found.items() if notices}
+
+
+def unreadable(reason: str) -> Notice:
+    """The notice of a campaign that cannot be looked at."""
+    return Notice("unreadable", f"The campaign cannot be looked at: {reason}")

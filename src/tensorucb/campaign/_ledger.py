@@ -31,7 +31,7 @@ _FIELD_OF = {
     LEARNED: "learned_at",
 }
 # Events of these kinds leave every round as it was.
-_WITHOUT_ROUND = frozenset({"created", "contradiction", *_FIELD_OF})
+_WITHOUT_ROUND = frozenset({"created", "contradiction", "left_out", *_FIELD_OF})
 # After events of these kinds everything is read again.
 _LOADING = frozenset({"users_added", "forgotten", "history_imported"})
 

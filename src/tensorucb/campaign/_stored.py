@@ -32,7 +32,17 @@ STORAGE = "sqlite:///campaigns.db"
 
 @dataclass(frozen=True)
 class CampaignInfo:
-    """One line of `list_campaigns`."""
+    """A campaign in the list of all.
+
+    Attributes
+    ----------
+    name, policy
+        Its name, and the type of its policy.
+    created
+        Unix seconds.
+    rounds, open
+        How many rounds there are, and how many of them are open.
+    """
 
     name: str
     policy: str

@@ -21,6 +21,10 @@ from tensorucb.store._protocol import NOBODY, Content
 
 _LOGGED = 1000
 _LISTED = 10_000  # contradictions in a report; a wrong file can hold as many as rows
+_LOOKED_BACK = 500  # events among which a delivery is found that came before
+
+LEFT_OUT = "left_out"
+"""The kind of event that says how many rows of a delivery could not be used, by reason; it names nobody."""
 
 _log = logging.getLogger("tensorucb.campaign")
 
@@ -136,7 +140,9 @@ def _tell(
 
     def store(view: View, now: float) -> tuple[Belonging, dict[str, TellReport]]:
         still = belonging if view.ledger.changed == changed else find_rounds(view, batch, tolerance)
-        return still, {record.id: _store(view, record, rows, now) for record, rows in still.rounds}
+        reports = {record.id: _store(view, record, rows, now) for record, rows in still.rounds}
+        _log_left_out(view, still, any(report.accepted for report in reports.values()), now)
+        return still, reports
 
     used, reports = handle.write_together(store)
     each = list(reports.values())
@@ -186,6 +192,21 @@ def _store(view: View, record: Round, rows: Resolved, now: float) -> TellReport:
     view.remember(record.number, seq, sorting.told.plus(new))
     left_out = (again,) if again.count else ()
     return TellReport(accepted, again.count, tuple(clashes.contradictions), late, outside, left_out=left_out)
+
+
+def _log_left_out(view: View, used: Belonging, something_new: bool, now: float) -> None:
+    """Log how many rows of a delivery cannot be used, and why; the same delivery again changes nothing."""
+    reasons: dict[str, int] = {}
+    for entry in used.report.left_out:
+        if entry.malformed and entry.count:
+            reasons[entry.reason] = reasons.get(entry.reason, 0) + entry.count
+    if not reasons:
+        return
+    number = used.rounds[0][0].number if len(used.rounds) == 1 else None
+    payload = {"rows": used.report.rows, "reasons": reasons}
+    latest = view.session.events(view.number, view.ledger.seq - _LOOKED_BACK, (LEFT_OUT,))
+    if something_new or (number, payload) not in [(event.round, event.payload) for event in latest]:
+        view.append(LEFT_OUT, number, payload, now)
 
 
 class _Clashes:

@@ -15,7 +15,16 @@ from tensorucb.cli._output import Answer, Block, Next, Table, count, shown
 from tensorucb.money import money
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import Campaign, CampaignInfo, CampaignProgress, CampaignStatus, Lift, RoundProgress, Totals
+    from tensorucb.campaign import (
+        Campaign,
+        CampaignInfo,
+        CampaignProgress,
+        CampaignStatus,
+        Lift,
+        Notice,
+        RoundProgress,
+        Totals,
+    )
 
 _SHOWN = 20  # rounds that `status` prints
 _Segment = Annotated[
@@ -40,10 +49,11 @@ def status(
     if name is None and (explain is not None or user is not None or segment is not None):
         raise BadParameter("--explain, --user and --segment need a campaign's NAME.")
     if name is None:
-        from tensorucb.campaign import list_campaigns
+        from tensorucb.campaign import all_attention, list_campaigns
 
         lines = list_campaigns(storage)
-        return Answer({"campaigns": lines}, _listed(lines))
+        attention = all_attention(storage)
+        return Answer({"campaigns": lines, "attention": attention}, _listed(lines, attention))
     with campaign_at(storage, typed(name), "status") as campaign:
         user_id = None if user is None else one_id(campaign.graph, user, "--user")
         if explain is not None:
@@ -65,10 +75,14 @@ def status(
     return Answer(numbers, blocks, window=window, ask=ask, rounds=rounds, progress=progress, attention=notices)
 
 
-def _listed(lines: Sequence[CampaignInfo]) -> Iterator[Block]:
+def _listed(lines: Sequence[CampaignInfo], attention: Mapping[str, Sequence[Notice]]) -> Iterator[Block]:
     for line in lines:
         rounds = f"{count(line.rounds, 'round')} ({line.open:,} open)"
         yield f"{shown(line.name)}: {line.policy}, {rounds}, since {_moment(line.created)} UTC"
+        notices = attention.get(line.name, ())
+        if notices:
+            more = f" ({len(notices) - 1:,} more: `tensorucb status {shown(line.name)}`)" if len(notices) > 1 else ""
+            yield f"  Attention: {shown(notices[0].text)}{more}"
     if not lines:
         yield "No campaigns yet. Create one with `tensorucb create`; `tensorucb init` writes a file to begin with."
 

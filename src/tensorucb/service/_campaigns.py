@@ -12,6 +12,7 @@ import csv
 import hashlib
 import io
 import json
+import logging
 import re
 import shutil
 import tempfile
@@ -23,13 +24,14 @@ from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, TypeAdapter
 from starlette.background import BackgroundTask
 
 from tensorucb import campaign as library
 from tensorucb.campaign import Ask, Campaign, CampaignProgress, Explanation, LiftPlan, OptReport, RoundExplanation
+from tensorucb.campaign._attention import unreadable
 from tensorucb.campaign._lift_plan import CLUSTERING, MOST_ROUNDS
-from tensorucb.errors import UnknownIdError
+from tensorucb.errors import TensorUCBError, UnknownIdError
 from tensorucb.files import FORMULA
 from tensorucb.question import ARGUMENTS
 from tensorucb.service._bodies import Body, Id, QuestionBody, Users
@@ -62,21 +64,15 @@ from tensorucb.service._uploads import FORMS, described, received_rows
 router = APIRouter(tags=["campaigns"], responses=responses(404, 409, 413))
 rounds_router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413))
 
+_log = logging.getLogger("tensorucb.service")
 _BEAT = 15.0  # seconds of silence after which those who watch hear that the service is still there
 
 
-class CampaignLine(BaseModel):
-    """A campaign in the list."""
+class CampaignNotices(BaseModel):
+    """What needs a person in a campaign."""
 
     name: str
-    policy: str
-    created: float = Field(description="Unix seconds.")
-    users: int
-    edges: int
-    products: int
-    strategies: int
-    rounds: int
-    open: int = Field(description="Rounds that are open.")
+    notices: tuple[library.Notice, ...] = Field(description="The most urgent first.")
 
 
 @dataclass(frozen=True)
@@ -151,7 +147,7 @@ class CloseBody(Body):
 
 
 def campaign_facts(campaign: Campaign, mask: Any) -> dict[str, Any]:
-    """What a `CampaignDocument` has beside the status; it changes with the network alone."""
+    """What a `CampaignDocument` has beside the status; it changes with the log alone."""
     groups = campaign.groups
     settings = dict(campaign.settings)
     if "ask" in settings:
@@ -169,31 +165,50 @@ def campaign_facts(campaign: Campaign, mask: Any) -> dict[str, Any]:
 
 
 @router.get("/campaigns")
-async def campaigns(caller: Reader, limit: Limit = 50, after: After = None) -> Page[CampaignLine]:
+async def campaigns(caller: Reader, limit: Limit = 50, after: After = None) -> Page[library.CampaignInfo]:
     """All campaigns, oldest first."""
     opened = caller.campaigns
+    lines = await opened.aside(lambda: library.list_campaigns(opened.store))
+    items, following = page(lines, limit, after, lambda line: line.name)
+    return Page(items=items, next=following)
 
-    def call() -> Page[CampaignLine]:
-        names, following = page(opened.names(), limit, after, str)
-        lines = []
-        for name in names:
-            # Somebody may delete one meanwhile.
-            with contextlib.suppress(Refusal):
-                lines.append(opened.call(name, lambda it: CampaignLine(**vars(it.status()), created=it.created)))
-        return Page(items=lines, next=following)
+
+@router.get("/attention")
+async def all_attention(caller: Reader) -> list[CampaignNotices]:
+    """What needs a person today in all campaigns; those that need nobody are left out."""
+    opened = caller.campaigns
+
+    def call() -> list[CampaignNotices]:
+        found = []
+        for name in opened.names_in_use():
+            try:
+                notices = opened.call(name, Campaign.attention)
+            except Refusal:
+                continue  # deleted just now
+            except TensorUCBError as error:
+                _log.warning("campaign %r: %s", name, error)
+                notices = (unreadable("the log of the service says why."),)
+            if notices:
+                found.append(CampaignNotices(name=name, notices=notices))
+        return found
 
     return await opened.aside(call)
 
 
-@router.get(CAMPAIGN)
+_DOCUMENT = TypeAdapter(CampaignDocument)
+
+
+@router.get(CAMPAIGN, response_model=CampaignDocument)
 @reads
-def one(at: ForReader) -> CampaignDocument:
+def one(at: ForReader) -> Response:
     """A campaign in numbers, and its settings."""
     campaign = at.campaign
-    with campaign._handle.read() as view:
-        tag = view.number, view.ledger.revision
-    facts = at.kept("facts", tag, lambda: campaign_facts(campaign, at.mask))
-    return CampaignDocument(**vars(campaign.status()), **facts)
+    status = campaign.status()
+
+    def made() -> bytes:
+        return _DOCUMENT.dump_json(CampaignDocument(**vars(status), **campaign_facts(campaign, at.mask)))
+
+    return Response(at.kept("document", status, made), media_type="application/json")
 
 
 @router.delete(CAMPAIGN, status_code=204)

@@ -226,8 +226,9 @@ async def network(
 
     def drawn() -> Picture:
         # Users keep their places as long as the network stays the same.
-        graph = at.campaign.graph
-        places = at.campaigns.kept("layout", at.name, graph, lambda: layout(graph))
+        with at.campaign._handle.read() as view:
+            graph = view.network.graph
+            places = view.memory.cached("layout", view.network.revision, lambda: layout(graph))
         return picture(at, places, product=at.product(product), round_id=round, limit=limit)
 
     return await at.read(drawn, learned=product is not None)

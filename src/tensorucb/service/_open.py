@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tensorucb.campaign import Campaign, load_campaign
+from tensorucb.campaign._attention import names_in_use
 from tensorucb.campaign._webhook import WEBHOOK
 from tensorucb.errors import TensorUCBError, UnknownIdError, call
 from tensorucb.service._problems import Refusal, missing
@@ -46,7 +47,6 @@ class OpenCampaigns:
         self._choosing = ThreadPoolExecutor(_CHOOSING if engine is None else 1, "choosing")
         self._opening = threading.Lock()
         self._open: dict[str, Campaign] = {}
-        self._kept: dict[tuple[str, str], tuple[Any, Any]] = {}
         self._delivering: dict[str, asyncio.Task[None]] = {}
 
     async def aside(self, call: Callable[[], T], *, chooses: bool = False) -> T:
@@ -84,20 +84,15 @@ class OpenCampaigns:
                 self._open.pop(next(iter(self._open)))
         return campaign
 
-    def kept(self, what: str, name: str, tag: Any, make: Callable[[], T]) -> T:
-        """What was made of a campaign for the same tag before; otherwise it is made now and kept."""
-        held = self._kept.get((what, name))
-        if held is None or (held[0] is not tag and held[0] != tag):
-            held = self._kept[what, name] = tag, make()
-            for gone in [key for key in list(self._kept) if key[1] not in self._open]:
-                self._kept.pop(gone, None)
-        value: T = held[1]
-        return value
-
     def names(self) -> list[str]:
         """The names of all campaigns."""
         with self.store.read() as session:
             return [record.name for record in session.campaigns()]
+
+    def names_in_use(self) -> list[str]:
+        """The names of those that may need a person."""
+        with self.store.read() as session:
+            return names_in_use(session, time.time())
 
     async def keep_closing(self) -> None:
         """Close rounds whose deadline has passed, learn them, and send to webhooks, until the service stops."""

@@ -13,7 +13,8 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from pydantic import BaseModel
 
-from tensorucb.campaign import CampaignStatus
+from tensorucb.campaign import Campaign
+from tensorucb.errors import TensorUCBError
+from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._problems import Refusal, responses
 from tensorucb.service._shared import OPEN_TO_ALL, Opened, Reader
 
@@ -73,16 +76,21 @@ async def readyz(campaigns: Opened) -> Health:
 async def metrics(request: Request, caller: Reader) -> Response:
     """Requests, durations and how the campaigns are going, in Prometheus's text format."""
     campaigns = caller.campaigns
-
-    def status(name: str) -> CampaignStatus | None:
-        try:
-            return campaigns.call(name, lambda campaign: campaign.status())
-        except Refusal:  # deleted just now
-            return None
-
-    statuses = await campaigns.aside(lambda: list(map(status, campaigns.names())))
-    text = request.app.state.metrics.text([status for status in statuses if status is not None])
+    gauges = await campaigns.aside(lambda: _gauges(campaigns))
+    text = request.app.state.metrics.text(gauges)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _gauges(campaigns: OpenCampaigns) -> dict[str, dict[str, int]]:
+    """How each campaign is; of those in use also how far the model is."""
+    with campaigns.store.read() as session:
+        counts = session.round_counts()
+        names = {record.name: record.campaign for record in session.campaigns()}
+    gauges = {name: {"open": 0, "closed": 0, **counts.get(number, {})} for name, number in names.items()}
+    for name in campaigns.names_in_use():
+        with suppress(Refusal, TensorUCBError):  # deleted just now, or damaged: the others count all the same
+            gauges[name] = {**gauges.get(name, {}), "behind": campaigns.call(name, Campaign.status).behind}
+    return gauges
 
 
 class Metrics:
@@ -107,7 +115,7 @@ class Metrics:
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def text(self, campaigns: list[CampaignStatus]) -> bytes:
+    def text(self, campaigns: Mapping[str, Mapping[str, int]]) -> bytes:
         """Everything in Prometheus's text format; of the campaigns as they are now."""
         registry, now = self._registry, CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
@@ -120,15 +128,16 @@ class Metrics:
 class _Campaigns(Collector):
     """The campaigns as they are at the moment of asking."""
 
-    def __init__(self, statuses: list[CampaignStatus]) -> None:
-        self._statuses = statuses
+    def __init__(self, campaigns: Mapping[str, Mapping[str, int]]) -> None:
+        self._campaigns = campaigns
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """One gauge for each number."""
         for field, (name, meaning) in _GAUGES.items():
             gauge = GaugeMetricFamily(name, meaning, labels=("campaign",))
-            for status in self._statuses:
-                gauge.add_metric([status.name], getattr(status, field))
+            for campaign, numbers in self._campaigns.items():
+                if field in numbers:
+                    gauge.add_metric([campaign], numbers[field])
             yield gauge
 
 

@@ -157,10 +157,9 @@ class At(Caller):
         """Do work that chooses users or learns."""
         return self._run(work, chooses=True)
 
-    def kept(self, what: str, tag: Any, make: Callable[[], T]) -> T:
-        """What was made for those who see as much as this caller, if the tag is still the same; else it is made now."""
-        seen = "ids" if self.sees_users else "pseudonyms"
-        return self.campaigns.kept(f"{what} by {seen}", self.name, tag, make)
+    def kept(self, kind: str, state: Any, make: Callable[[], T]) -> T:
+        """What was made of the campaign in this state for those who see as much as this caller; else it is made now."""
+        return self.campaign._handle.memory.cached(f"{kind}, served", state, make, key=self.sees_users, most=2)
 
     def names(self, rows: Sequence[int]) -> list[str | None]:
         """What these users are called; None for those of whom that is not known, or not to be seen by this caller."""
@@ -216,9 +215,9 @@ class At(Caller):
         if self.sees_users:
             return None
         with self.campaign._handle.read() as view:
-            tag = view.number, view.network.revision
-            ids = view.network.graph.ids
-        return self.kept("pseudonyms", tag, lambda: np.array(list(map(self.mask, ids.tolist())), dtype=np.bytes_))
+            network = view.network
+        ids = network.graph.ids.tolist()
+        return self.kept("pseudonyms", network.revision, lambda: np.array(list(map(self.mask, ids)), dtype=np.bytes_))
 
 
 def _caller(role: Role) -> Any:

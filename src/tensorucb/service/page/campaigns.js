@@ -1,6 +1,6 @@
 // All campaigns.
 
-import { button, campaignLink, day, h, num, paged, section } from "./dom.js";
+import { button, campaignLink, count, day, h, link, num, paged, section } from "./dom.js";
 import { get, path } from "./api.js";
 import { compareAddress, MOST_COMPARED } from "./compare.js";
 
@@ -29,11 +29,20 @@ export async function list(place, session) {
     location.hash = compareAddress(names());
   });
   const rows = items.map((one) => [
-    h("span", { class: "choice" }, chosen.get(one.name), campaignLink(one.name)), num(one.open), num(one.rounds), num(one.users), num(one.edges), num(one.products), one.policy, day(one.created),
+    h("span", { class: "choice" }, chosen.get(one.name), campaignLink(one.name)), num(one.open), num(one.rounds), one.policy, day(one.created),
   ]);
+  const attention = h("div");
   place.append(
+    attention,
     start ? h("p", { class: "actions" }, start) : "",
     h("section", { "aria-label": "Campaigns" },
-      paged("Campaigns", ["Name", "Open rounds", "Rounds", "Users", "Edges", "Products", "Policy", "Created"], rows, [1, 2, 3, 4, 5]).place,
+      paged("Campaigns", ["Name", "Open rounds", "Rounds", "Policy", "Created"], rows, [1, 2]).place,
       items.length > 1 ? h("p", { class: "actions", "aria-live": "polite" }, compared, hint) : null));
+  const waiting = await get(path("attention"));
+  if (waiting.length) attention.append(section("Needs attention", h("ul", { class: "plain attention" }, waiting.map(mostUrgent))));
 }
+
+// What a campaign needs first, and how much more there is.
+const mostUrgent = ({ name, notices: [first, ...others] }) => h("li", {}, campaignLink(name), " ", first.text,
+  first.round === null ? null : [" ", link(`See round\u00a0${first.round}`, "c", name, "rounds", first.round)],
+  others.length ? [" ", link(count(others.length, "more notice"), "c", name)] : null);
