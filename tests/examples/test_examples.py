@@ -21,7 +21,7 @@ EXPECTED = {
     "03_constraints": ["cooldown", "the group's quota is used up", "lift: ", "shadow: "],
     "04_from_files": ["Ask('000001-", "10 users, open", "unknown=2", "CampaignProgress('spring', 1 round closed"],
     "05_service_client": ["proposed: ", "put on the list by a person", "refused: product", "manifest.json"],
-    "06_tune_with_optuna": ["default    average regret", "by degree  average regret", "exploration: by default 0.1, tuned"],
+    "06_tune_with_optuna": ["default    average regret", "by degree  average regret", "by default 0.1, tuned"],
     "07_strategies": ["one for each user", "in turn, not told", "by degree, in turn"],
     "08_your_own_policy": ["SourceRate", "TensorUCB", "HighDegree"],
     "09_pick_seeds": ["the seeds reach at least"],
