@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from benchmarks.hot_paths import plain_database, plain_insert, telling
+from benchmarks.hot_paths import measurement, plain_database, plain_insert, telling
 from tensorucb.campaign import Ask, Campaign, create_campaign
 from tensorucb.campaign._catalogue import Context
 from tensorucb.campaign._round import round_id
@@ -110,7 +110,7 @@ def _replayed(
     for product, frame in told:
         edges = graph.edge_between(frame["source"].to_numpy(), frame["target"].to_numpy())
         policy.update(product, edges, frame["outcome"].to_numpy())
-    return _row(f"replay of {rows:,} responses, {name}", ours, time.process_time() - started, "s")
+    return measurement("campaign", f"replay of {rows:,} responses, {name}", ours, time.process_time() - started, "s")
 
 
 def _single(graph: Graph, tells: int) -> dict[str, object]:
@@ -130,7 +130,7 @@ def _single(graph: Graph, tells: int) -> dict[str, object]:
             plain_insert(plain, number, [row])
             bare.append(time.perf_counter() - started)
         plain.close()
-    return _row("one tell, 99th percentile", _percentile(ours), _percentile(bare), "ms")
+    return measurement("campaign", "one tell, 99th percentile", _percentile(ours), _percentile(bare), "ms")
 
 
 def _purchases(graph: Graph, products: list[str], start: float, rows: int) -> pl.DataFrame:
@@ -179,7 +179,7 @@ def _log(graph: Graph, rows: int) -> dict[str, object]:
     what = (
         f"tell_log of a CSV file with {rows:,} purchases, {report.accepted:,} accepted, beside read_csv and executemany"
     )
-    return {**_row(what, rows / ours, rows / bare, "rows/s"), "ratio": bare / ours}
+    return measurement("campaign", what, rows / ours, rows / bare, "rows/s")
 
 
 def _history(graph: Graph, rows: int) -> dict[str, object]:
@@ -204,8 +204,7 @@ def _history(graph: Graph, rows: int) -> dict[str, object]:
         bare = time.perf_counter() - started
         plain.close()
     what = f"import_history of a CSV file with {chosen.size:,} responses, beside read_csv, executemany"
-    row = _row(what, chosen.size / ours, chosen.size / bare, "responses/s")
-    return {**row, "ratio": bare / ours}
+    return measurement("campaign", what, chosen.size / ours, chosen.size / bare, "responses/s")
 
 
 def _logged(campaign: Campaign, rounds: int) -> None:
@@ -260,9 +259,14 @@ def _long(graph: Graph, few: int, many: int) -> list[dict[str, object]]:
             campaign.ask(_product(1), 2)  # kernels are loaded on first use
             lives.append(_life(campaign, 9))
             if count == many:
-                rows.append(_row(f"an ask after a late response to round 1 of {many}", *_starved(campaign, 5), "ms"))
+                what = f"an ask after a late response to round 1 of {many}"
+                rows.append(measurement("campaign", what, *_starved(campaign, 5), "ms"))
     short, long = lives
-    return [*(_row(f"{name} at {many} rounds, beside {few}", long[name], short[name], "ms") for name in short), *rows]
+    grown = [
+        measurement("campaign", f"{name} at {many} rounds, beside {few}", long[name], short[name], "ms")
+        for name in short
+    ]
+    return [*grown, *rows]
 
 
 def _starved(campaign: Campaign, times: int) -> tuple[float, float]:
@@ -279,17 +283,6 @@ def _starved(campaign: Campaign, times: int) -> tuple[float, float]:
 
 def _percentile(seconds: list[float]) -> float:
     return 1000 * statistics.quantiles(seconds, n=100)[98]
-
-
-def _row(what: str, ours: float, reference: float, unit: str) -> dict[str, object]:
-    return {
-        "room": "campaign",
-        "what": what,
-        "ours": ours,
-        "reference": reference,
-        "ratio": reference / ours,
-        "unit": unit,
-    }
 
 
 def run(quick: bool = False) -> list[dict[str, object]]:

@@ -96,7 +96,3 @@ def run(quick: bool = False) -> list[dict[str, object]]:
                 rows.append({**row, "ratio": here / there})
                 print(row, flush=True)
     return rows
-
-
-if __name__ == "__main__":
-    run()

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from benchmarks.hot_paths import measurement
 from tensorucb.data import ActionLog, Dataset, flixster_like, make_sandbox, read_dataset
 from tensorucb.features import TopicModel, eigenmap
 from tensorucb.features._users import _count_past
@@ -30,11 +31,6 @@ def _seconds(call: Callable[[], object], repeats: int = 3) -> float:
         call()
         spent.append(time.process_time() - start)
     return statistics.median(spent)
-
-
-def _row(what: str, ours: float, reference: float | None) -> dict[str, object]:
-    ratio = None if reference is None else reference / ours
-    return {"room": "features", "what": what, "ours": ours, "reference": reference, "ratio": ratio, "unit": "s CPU"}
 
 
 def _write_votes(folder: Path, n: int) -> None:
@@ -85,23 +81,24 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         _write_votes(folder, n)
         read_dataset(folder)
         ours, plain = _seconds(lambda: read_dataset(folder)), _seconds(lambda: _plain_python(folder), 1)
-    rows.append(_row(f"read two files, {n:,} votes and {n // 2:,} links", ours, plain))
+    rows.append(measurement("features", f"read two files, {n:,} votes and {n // 2:,} links", ours, plain, "s CPU"))
     made = flixster_like(0.1 if quick else 1.0, rng=0)
     label = f"{made.graph.n_nodes:,} users / {made.graph.n_edges:,} edges"
     ours, plain = _seconds(lambda: eigenmap(made.graph, 10)), _seconds(lambda: _plain_eigsh(made.graph, 10), 1)
-    rows.append(_row(f"eigenmap, 10 dimensions, {label}", ours, plain))
+    rows.append(measurement("features", f"eigenmap, 10 dimensions, {label}", ours, plain, "s CPU"))
     data = _large_log(0.1 if quick else 1.0)
     log, n = data.log, data.graph.n_nodes
     label = f"{log.n_items:,} items, {log.n_actions:,} actions"
     TopicModel.fit(log, [0], n_topics=2, n_nodes=n).transform(log)
     ours = _seconds(lambda: TopicModel.fit(log, n_nodes=n).transform(log))
     plain = _seconds(lambda: lda_mixtures(log, 10, n, 0), 1)
-    rows.append(_row(f"topics, 10 of them, {label}", ours, plain))
+    rows.append(measurement("features", f"topics, 10 of them, {label}", ours, plain, "s CPU"))
     mixtures, items = np.full((log.n_items, 10), 0.1), np.arange(0, log.n_items, 50)
     few = np.isin(log.items, items)
     past = (data.graph, ActionLog(log.users[few], log.items[few], log.times[few], log.item_ids), mixtures, items)
     ours, plain = _seconds(lambda: _count_past(*past)), _seconds(lambda: count_past(*past), 1)
-    rows.append(_row(f"the users' past by topic, {items.size:,} of these items, {n:,} users", ours, plain))
+    what = f"the users' past by topic, {items.size:,} of these items, {n:,} users"
+    rows.append(measurement("features", what, ours, plain, "s CPU"))
     return rows
 
 

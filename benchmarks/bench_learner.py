@@ -67,8 +67,3 @@ def run(quick: bool = False) -> list[dict[str, object]]:
             }
         )
     return rows
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(row)

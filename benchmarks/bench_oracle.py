@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.hot_paths import power_law, probabilities, selections
+from benchmarks.hot_paths import measurement, power_law, probabilities, selections
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_probabilities
 from tensorucb.oracle import Sampling, SeedOracle
@@ -111,7 +111,7 @@ def sampling_row(name: str, graph: Graph, kind: str, plain: float) -> dict[str, 
         start = time.process_time()
         sampler.sample(np.uint64(1), i * size, size, store=True, limit=2**28)
         rates.append(size / (time.process_time() - start))
-    return _row(f"{name}, {kind}: RR sets", statistics.median(rates), plain, "sets/s")
+    return measurement("oracle", f"{name}, {kind}: RR sets", statistics.median(rates), plain, "sets/s")
 
 
 def graph_rows(name: str, graph: Graph, kind: str) -> list[dict[str, object]]:
@@ -136,7 +136,7 @@ def thread_row(name: str, graph: Graph, kind: str, k: int) -> dict[str, object]:
             times.append(time.perf_counter() - start)
         wall.append(statistics.median(times))
     assert chosen[0] == chosen[1]
-    return _row(f"{name}, {kind}, K={k}: two threads beside one, wall", wall[0], wall[1], "s")
+    return measurement("oracle", f"{name}, {kind}, K={k}: two threads beside one, wall", wall[0], wall[1], "s")
 
 
 def redundancy_rows(name: str, graph: Graph, kind: str, k: int) -> list[dict[str, object]]:
@@ -154,7 +154,9 @@ def redundancy_rows(name: str, graph: Graph, kind: str, k: int) -> list[dict[str
                 oracle(p, k)
                 times.append(time.process_time() - start)
             seconds.append(statistics.median(times))
-        rows.append(_row(f"{name}, {kind}, K={k}: {objective}, redundancy 0.9 beside 0, CPU", *seconds, "s"))
+        rows.append(
+            measurement("oracle", f"{name}, {kind}, K={k}: {objective}, redundancy 0.9 beside 0, CPU", *seconds, "s")
+        )
     return rows
 
 
@@ -250,11 +252,6 @@ def _selection(graph: Graph, kind: str, k: int, threads: int, seed: int) -> tupl
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
-def _row(what: str, ours: float, reference: float, unit: str) -> dict[str, object]:
-    ratio = ours / reference if unit.endswith("/s") else reference / ours
-    return {"room": "oracle", "what": what, "ours": ours, "reference": reference, "ratio": ratio, "unit": unit}
-
-
 def run(quick: bool = False) -> list[dict[str, object]]:
     """Rows of the table; ``quick`` leaves out the graph of a million nodes."""
     small_name, small = nethept()
@@ -282,8 +279,3 @@ elif __name__ == "__main__" and "--peers" in sys.argv:
 elif __name__ == "__main__" and "--threads" in sys.argv:
     for row in thread_rows():
         print(row, flush=True)
-elif __name__ == "__main__":
-    for line in run(quick="--quick" in sys.argv):
-        print(
-            f"{line['what']:80s} {line['ours']:12.4g} {line['reference']:12.4g} {line['unit']:7s} x{line['ratio']:.1f}"
-        )

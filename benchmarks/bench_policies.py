@@ -121,8 +121,3 @@ def run(quick: bool = False) -> list[dict[str, object]]:
             }
         )
     return rows
-
-
-if __name__ == "__main__":
-    for row in run("--quick" in sys.argv):
-        print(row)

@@ -96,8 +96,3 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     row(f"{size}: kernel that only streams the same rows", ours, streaming)
     del os.environ["TENSORUCB_THREADS"]
     return rows
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(row)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.hot_paths import measurement
 from tensorucb.store import SQLStore, open_store
 from tensorucb.store._protocol import Responses
 
@@ -67,10 +68,6 @@ def _seconds(function: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _row(what: str, ours: float, reference: float, unit: str, ratio: float) -> dict[str, object]:
-    return {"room": "store", "what": what, "ours": ours, "reference": reference, "ratio": ratio, "unit": unit}
-
-
 def _single(store: SQLStore, campaign: int, plain: sqlite3.Connection, repeats: int) -> list[dict[str, object]]:
     """Wall time, since the disk is what one waits for; the two take turns."""
     ours, theirs = [], []
@@ -79,7 +76,7 @@ def _single(store: SQLStore, campaign: int, plain: sqlite3.Connection, repeats: 
         ours.append(1000 * _seconds(lambda rows=rows: _write(store, campaign, 0, rows)))
         theirs.append(1000 * _seconds(lambda rows=rows: _plain_write(plain, 0, rows)))
     return [
-        _row(f"one durable write of 10 responses, p{q}", a, b, "ms", b / a)
+        measurement("store", f"one durable write of 10 responses, p{q}", a, b, "ms")
         for q in (50, 99)
         for a, b in [(float(np.percentile(ours, q)), float(np.percentile(theirs, q)))]
     ]
@@ -96,7 +93,7 @@ def _bulk(
         theirs += _seconds(lambda number=number, rows=rows: _plain_write(plain, number, rows))
     total = rounds * size
     what = f"durable bulk writes of {size:,} responses{', each with an event id' if event_ids else ''}"
-    return _row(what, total / ours, total / theirs, "responses/s", theirs / ours)
+    return measurement("store", what, total / ours, total / theirs, "responses/s")
 
 
 def _reading(store: SQLStore, campaign: int, plain: sqlite3.Connection, numbers: range, size: int) -> dict[str, object]:
@@ -110,7 +107,9 @@ def _reading(store: SQLStore, campaign: int, plain: sqlite3.Connection, numbers:
             assert _plain_read(plain, number)[0].size == size
 
     a, b = _seconds(ours), _seconds(theirs)
-    return _row(f"read {len(numbers) * size:,} responses of {len(numbers)} rounds as columns", a, b, "s", b / a)
+    return measurement(
+        "store", f"read {len(numbers) * size:,} responses of {len(numbers)} rounds as columns", a, b, "s"
+    )
 
 
 def run(quick: bool = False) -> list[dict[str, object]]:

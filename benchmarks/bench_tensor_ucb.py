@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 
+from benchmarks.hot_paths import measurement
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.learner.response._fit import dose_of, rows_at
@@ -166,41 +167,21 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         dose = dose_of(data, redundancy)  # of all passes with the same redundancy
         ours = _median(lambda x=(data, point, dose): rows_at(*x), 5)
         gap = float(abs(rows_at(data, point, dose).slope - _sums(*last)[2]).max())
-        rows.append(_row(f"pass over {last[0].cell.size:,} rows, {size}; gap {gap:.0e}", ours, reference))
+        what = f"pass over {last[0].cell.size:,} rows, {size}; gap {gap:.0e}"
+        rows.append(measurement("tensor_ucb", what, ours, reference, "ms CPU"))
         what = f"score + learn against the logistic tensor, mean of {rounds} rounds of {observed:,.0f} edges, {size}"
-        rows.append(
-            _row(
-                f"{what}: scoring {scoring:.1f}, learning {learning:.1f}, at most {largest:.0f}",
-                scoring + learning,
-                peer[0] + peer[1],
-            )
-        )
         kept = sum(array.nbytes for array in policy.state().arrays.values()) / 2**20
-        rows[-1]["what"] = f"{rows[-1]['what']}; state {kept:.0f} MiB"
+        parts = f"scoring {scoring:.1f}, learning {learning:.1f}, at most {largest:.0f}; state {kept:.0f} MiB"
+        rows.append(measurement("tensor_ucb", f"{what}: {parts}", scoring + learning, peer[0] + peer[1], "ms CPU"))
         whole = _whole_rounds(graph, users, 13 if quick else 63).sum(axis=1)
         what = f"a whole round (score, select by cascades, learn), mean of {whole.size} rounds, {size}"
         spread = f"median {np.median(whole):.0f}, at most {whole.max():.0f}"
-        row = _row(f"{what}; {spread}", float(whole.mean()), 1.0)
-        rows.append({**row, "reference": None, "ratio": None})
+        rows.append(measurement("tensor_ucb", f"{what}; {spread}", float(whole.mean()), None, "ms CPU"))
     del os.environ["TENSORUCB_THREADS"]
     return rows
-
-
-def _row(what: str, ours: float, reference: float) -> dict[str, object]:
-    return {
-        "room": "tensor_ucb",
-        "what": what,
-        "ours": ours,
-        "reference": reference,
-        "ratio": reference / ours,
-        "unit": "ms CPU",
-    }
 
 
 if __name__ == "__main__" and "--split" in sys.argv:
     os.environ["TENSORUCB_THREADS"] = "1"
     for row in split_rows():
         print(row, flush=True)
-elif __name__ == "__main__":
-    for row in run():
-        print(row)

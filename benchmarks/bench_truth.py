@@ -52,8 +52,3 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     what = f"an EM iteration, {found.items.size:,} trials, {m:,} edges, 10 topics"
     row = {"room": "truth", "what": what, "ours": round(ours, 4), "reference": round(plain, 3)}
     return [{**row, "ratio": round(plain / ours, 1), "unit": "CPU s"}]
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(row)

@@ -60,6 +60,14 @@ class Row(NamedTuple):
         return {**self._asdict(), "ratio": self.ratio}
 
 
+def measurement(room: str, what: str, ours: float, reference: float | None, unit: str) -> dict[str, Any]:
+    """A row whose text says itself what the reference is; a rate (a unit per second) is better the larger it is."""
+    ratio = None
+    if reference is not None:
+        ratio = ours / reference if unit.endswith("/s") else reference / ours
+    return {"room": room, "what": what, "ours": ours, "reference": reference, "ratio": ratio, "unit": unit}
+
+
 def power_law(n: int, m: int, seed: int) -> Graph:
     """A directed power-law graph whose hubs are partly the same in both directions."""
     rng = np.random.default_rng(seed)

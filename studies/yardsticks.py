@@ -280,7 +280,8 @@ def main() -> None:
             print(reach_row(cell, found), flush=True)
             regrets.append(regret_row(cell, found))
         last = cell.group
-    print("\nThe same as regret, in brackets % of best\n\n" + "\n".join(regrets))
+    if len(regrets) > 1:
+        print("\nThe same as regret, in brackets % of best\n\n" + "\n".join(regrets))
 
 
 if __name__ == "__main__":
