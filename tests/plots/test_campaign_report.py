@@ -192,8 +192,12 @@ def test_many_rounds_are_put_together(progress, count, days, unit, blocks):
     assert sum(row["rounds"] for row in rows) == count
     assert sum(row["responses"] for row in rows) == sum(entry.responders for entry in rounds)
     assert sum(row["expected"] for row in rows) == pytest.approx(count * first.expected.mean)
-    dated = document["layer"][0]["encoding"]["x"]["type"] == "temporal"
+    x = document["layer"][0]["encoding"]["x"]
+    dated = x["type"] == "temporal"
     assert dated == (unit != "3 at a time")
+    if dated:  # each label stands where a week or a month begins
+        begins = {row["begin"][:10] for row in rows}
+        assert {"{year}-{month:02}-{date:02}".format(**label) for label in x["axis"]["values"]} <= begins
 
 
 def test_lines_have_a_date_axis_where_rounds_are_of_several_days(progress):

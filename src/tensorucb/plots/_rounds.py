@@ -164,6 +164,15 @@ def _blocks(rounds: Sequence[RoundProgress], calendar: _Calendar) -> _Blocks:
     return _Blocks("rounds", f"{size} at a time", blocks, begins, ends)
 
 
+def _axis_of_blocks(together: _Blocks) -> Any:
+    """Dates below some of the weeks or months, where they begin: left alone, the axis would begin weeks on Sundays."""
+    days = [date.fromisoformat(begin[:10]) for begin in together.begins]
+    shown = days[:: -(-len(days) // _MOST_DATES)]
+    values = [alt.DateTime(year=day.year, month=day.month, date=day.day) for day in shown]
+    form = "%-d %b" if together.unit == "week" else "%b %Y"
+    return alt.Axis(values=values, format=form, labelOverlap="greedy")
+
+
 def _thinned(rounds: Sequence[RoundProgress], calendar: _Calendar) -> tuple[list[int], str]:
     """Which places of a running line are drawn: all, or the last one of each block; and what to say of it."""
     if len(rounds) <= MOST_ROUNDS:
@@ -257,7 +266,7 @@ def _expected_together(closed: Sequence[RoundProgress], calendar: _Calendar) -> 
     if together.unit == "rounds":
         x = alt.X("begin:Q", title="Round", axis=alt.Axis(tickMinStep=1, tickCount=6, format="d"))
     else:
-        x = alt.X("begin:T", title=f"Opened in the {together.unit} of", axis=_DATES)
+        x = alt.X("begin:T", title=f"Opened in the {together.unit} of", axis=_axis_of_blocks(together))
         tip.insert(0, alt.Tooltip("begin:T", title=f"{together.unit} of", format="%d %b %Y"))
     base = chart_of(rows).encode(x=x, x2="end", tooltip=tip)
     title = "Responses, added up"

@@ -6,7 +6,7 @@ import { get } from "./api.js";
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const phone = window.matchMedia("(max-width: 600px)");
 const NARROW = 480, PATIENCE = 300, PICTURE = 760;  // pixels, frames, pixels
-const BESIDE = 150, BETWEEN = 24;  // pixels for the names beside parts of a figure, and between the parts
+const BESIDE = 150, BESIDE_NARROW = 110, BETWEEN = 24;  // pixels for the names beside parts of a figure, and between the parts
 let loading = null;
 const drawn = new Map();
 
@@ -76,11 +76,11 @@ function arrange(spec, width) {
   const parts = spec.hconcat;
   const below = width < NARROW, places = parts[0].layer.map((layer) => layer.encoding.y).find(Boolean);
   const longest = Math.max(...places.sort.map((name) => name.length));
-  const names = Math.min(below ? BESIDE / 2 : BESIDE, 7 * longest) + BETWEEN;
+  const names = Math.min(below ? BESIDE_NARROW : BESIDE, 7 * longest) + BETWEEN;
   const each = below ? width - names - BETWEEN : (width - names) / parts.length - BETWEEN;
   for (const part of parts) part.width = Math.max(80, Math.floor(each));
   if (!below) return;
-  const axis = { ...places.axis, labelLimit: BESIDE / 2 };
+  const axis = { ...places.axis, labelLimit: BESIDE_NARROW };
   for (const { layer } of parts) for (const { encoding } of layer) if (encoding.y) encoding.y.axis = axis;
   spec.vconcat = parts;
   delete spec.hconcat;
