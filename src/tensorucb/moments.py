@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -71,8 +71,11 @@ def duration_text(seconds: float) -> str:
     return f"{np.format_float_positional(float(seconds), trim='-')}s"
 
 
-def unix_seconds(value: Any) -> float:
-    """Unix seconds of a number, a datetime (UTC if it has no zone), a date, or such a text; NaN for everything else."""
+def unix_seconds(value: Any, zone: tzinfo = UTC) -> float:
+    """Unix seconds of a number, a datetime, a date, or such a text; NaN for everything else.
+
+    ``zone`` is that of dates, and of datetimes that name none.
+    """
     if isinstance(value, bool | np.bool_):
         return math.nan
     if isinstance(value, str):
@@ -85,7 +88,7 @@ def unix_seconds(value: Any) -> float:
         if isinstance(value, date) and not isinstance(value, datetime):
             value = datetime(value.year, value.month, value.day)
         if isinstance(value, datetime):
-            return float((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
+            return float((value if value.tzinfo else value.replace(tzinfo=zone)).timestamp())
     except (OverflowError, ValueError):  # too large, or pandas' NaT
         return math.nan
     return math.nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import date, datetime
 
 import pytest
 
@@ -54,6 +55,17 @@ def test_a_period_begins_with_its_first_moment_and_ends_before_its_last():
     both = campaign.progress(product="tea", since="1970-01-13")
     assert [entry.number for entry in both.rounds] == [4, 6, 8]
     assert {entry.strategies for entry in both.rounds} == {("visit",), ("mail",)}
+
+
+def test_a_date_begins_at_midnight_of_the_campaigns_zone():
+    clock = Clock(5 * 3600.0)  # midnight of 1970-01-01 in New York
+    campaign = small_campaign(clock=clock, timezone="America/New_York")
+    for _ in range(2):
+        campaign.close(campaign.ask("tea", k=2))
+        clock.now -= 1.0
+    for given in ("1970-01-01", date(1970, 1, 1), datetime(1970, 1, 1), "1970-01-01T05:00:00Z"):
+        assert [entry.number for entry in campaign.progress(since=given).rounds] == [1]
+    assert campaign.progress().timezone == "America/New_York"
 
 
 def test_lift_is_that_of_the_rounds_selected():

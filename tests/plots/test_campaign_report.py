@@ -192,8 +192,12 @@ def test_many_rounds_are_put_together(progress, count, days, unit, blocks):
     assert sum(row["rounds"] for row in rows) == count
     assert sum(row["responses"] for row in rows) == sum(entry.responders for entry in rounds)
     assert sum(row["expected"] for row in rows) == pytest.approx(count * first.expected.mean)
-    dated = document["layer"][0]["encoding"]["x"]["type"] == "temporal"
+    x = document["layer"][0]["encoding"]["x"]
+    dated = x["type"] == "temporal"
     assert dated == (unit != "3 at a time")
+    if dated:  # each label stands where a week or a month begins
+        begins = {row["begin"][:10] for row in rows}
+        assert {"{year}-{month:02}-{date:02}".format(**label) for label in x["axis"]["values"]} <= begins
 
 
 def test_lines_have_a_date_axis_where_rounds_are_of_several_days(progress):
@@ -203,3 +207,48 @@ def test_lines_have_a_date_axis_where_rounds_are_of_several_days(progress):
     for rounds, kind in ((daily, "temporal"), (hourly, "quantitative")):
         document = drawn(progress, rounds, "Reach and spending")
         assert {layer["encoding"]["x"]["type"] for layer in document["layer"]} == {kind}
+
+
+def daily(progress, count, days=1.0, start=1_767_571_200.0):
+    """So many closed rounds, one after so many days each, from a Monday (UTC) on."""
+    first = next(entry for entry in progress.rounds if entry.status == "closed" and entry.expected is not None)
+    return [replace(first, number=i + 1, opened=start + 86_400.0 * days * i, spend=2.0) for i in range(count)]
+
+
+def test_rounds_of_several_days_have_dates_below_them(progress):
+    def labels(rounds):
+        x = drawn(progress, rounds, "Responses beside expectation")["layer"][0]["encoding"]["x"]
+        return x["title"], x["axis"].get("labelExpr", "")
+
+    title, said = labels(daily(progress, 5))
+    assert title == "Opened"
+    assert '"1": "5 Jan"' in said
+    assert '"5": "9 Jan"' in said
+    title, said = labels(daily(progress, 6, days=0.5))  # two rounds a day: the date stands where a day begins
+    assert '"3": "6 Jan"' in said
+    assert '"4"' not in said
+    assert '"1": "31 Dec 2025"' in labels(daily(progress, 5, start=1_767_139_200.0))[1]
+    assert labels(daily(progress, 5, days=0.01)) == ("Round", "")
+
+
+def test_days_and_weeks_are_those_of_the_campaigns_time_zone(progress):
+    rounds = daily(progress, 70, start=1_767_571_200.0 - 3600.0)  # an hour before Monday in UTC, 18:00 in New York
+    here = drawn(replace(progress, timezone="America/New_York"), rounds, "Responses beside expectation")
+    there = drawn(replace(progress, timezone="Europe/Berlin"), rounds, "Responses beside expectation")
+    weeks = [document["layer"][0].get("data", document.get("data"))["values"] for document in (here, there)]
+    assert [rows[0]["begin"] for rows in weeks] == ["2025-12-29T00:00:00", "2026-01-05T00:00:00"]
+    assert [rows[0]["rounds"] for rows in weeks] == [1, 7]
+    html = campaign_report(replace(progress, timezone="America/New_York", rounds=tuple(rounds[:3]))).to_html()
+    assert "04\xa0Jan\xa02026" in html
+
+
+@pytest.mark.parametrize(("section", "at"), [("Reach and spending", 0), ("Can the forecasts be trusted?", 0)])
+def test_lines_over_many_rounds_have_a_point_for_each_week(progress, section, at):
+    few, many = daily(progress, 60), daily(progress, 70)
+    for rounds, points in ((few, 60), (many, 10)):
+        held = replace(progress.calibration, rounds=len(rounds))
+        document = drawn(replace(progress, calibration=held), rounds, section)
+        rows = document["layer"][at].get("data", document.get("data"))["values"]
+        assert len({row["round"] for row in rows}) == points
+        assert max(row["round"] for row in rows) == len(rounds)
+    assert "70 rounds, by week" in document["title"]["subtitle"]

@@ -52,9 +52,12 @@ class Watched:
 
 
 @contextmanager
-def opened(browser: Any, url: str, *, width: int = 1280, mode: str = "light") -> Iterator[Watched]:
+def opened(
+    browser: Any, url: str, *, width: int = 1280, mode: str = "light", timezone: str | None = None
+) -> Iterator[Watched]:
     """A page of its own; at the end there must be no error on its console and no request to another host."""
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=mode, base_url=url)
+    size = {"width": width, "height": 800}
+    context = browser.new_context(viewport=size, color_scheme=mode, base_url=url, timezone_id=timezone)
     context.set_default_timeout(SECONDS)
     page = context.new_page()
     watched = Watched(page)
@@ -63,7 +66,7 @@ def opened(browser: Any, url: str, *, width: int = 1280, mode: str = "light") ->
     page.on("request", lambda request: watched.hosts.add(urlsplit(request.url).netloc))
     try:
         yield watched
-        assert watched.errors == []
+        assert watched.errors == [], watched.errors
         assert watched.hosts == {urlsplit(url).netloc}
     finally:
         context.close()

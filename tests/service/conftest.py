@@ -1,4 +1,4 @@
-"""A store with two small campaigns, and clients of a real server on it."""
+"""A store with two small campaigns, and clients of a real server on it; one browser and one server for the page."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
 from campaign.worlds import small_campaign
+from service.browser import chromium
 from service.serving import serving
+from service.shops import shop
 
 API = "/api/v1"
 Serve = Callable[..., httpx.Client]
@@ -65,3 +67,40 @@ def shared(tmp_path_factory: pytest.TempPathFactory, filled: Path) -> Iterator[h
     storage = f"sqlite:///{shutil.copy(filled, tmp_path_factory.mktemp('shared'))}"
     with serving(storage) as url, httpx.Client(base_url=f"{url}{API}", timeout=60.0) as client:
         yield client
+
+
+class Pages(NamedTuple):
+    """The server that all tests of the page share, whose campaigns have different names."""
+
+    storage: str
+    url: str
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium; each test has windows of its own."""
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    """A server on a store to which each fixture below adds its campaigns when a test first needs them."""
+    storage = f"sqlite:///{tmp_path_factory.mktemp('pages')}/c.db"
+    with serving(storage) as url:
+        yield Pages(storage, url)
+
+
+@pytest.fixture(scope="session")
+def shops(pages: Pages) -> Pages:
+    """``shop`` has six rounds and names of everything, ``stall`` none."""
+    shop(pages.storage, "shop", 6)
+    shop(pages.storage, "stall", 0)
+    return pages
+
+
+@pytest.fixture(scope="session")
+def seventy(shops: Pages) -> Pages:
+    """``autumn`` has seventy rounds."""
+    shop(shops.storage, "autumn", 70)
+    return shops

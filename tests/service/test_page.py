@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from importlib.resources import files
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from campaign.worlds import answers, small_campaign
-from service.browser import SECONDS, chromium, opened
+from service.browser import SECONDS, opened
 from service.serving import add_token, serving
 from tensorucb.campaign import create_campaign, load_campaign
 from tensorucb.data import make_sandbox
@@ -21,8 +22,6 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 expect = sync_api.expect
 expect.set_options(timeout=SECONDS)
 
-UNLABELLED = """[...document.querySelectorAll("input, select, textarea, canvas")]
-    .filter((one) => !one.labels?.length && !one.getAttribute("aria-label")).length"""
 FOCUSED = """(document.activeElement.getAttribute("aria-label")
     || document.activeElement.labels?.[0]?.textContent || document.activeElement.textContent).trim()"""
 MOMENT = """(at) => new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hour12: false })
@@ -30,30 +29,18 @@ MOMENT = """(at) => new Intl.DateTimeFormat("en", { dateStyle: "medium", timeSty
 NASTY = "<img src=x onerror=alert(1)>"
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def storage(tmp_path_factory):
-    """A campaign with closed rounds and an open one, one of whose products holds markup."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('page')}/c.db"
-    with small_campaign(url, products={"tea": [1.0, 0.0], NASTY: [0.0, 1.0]}, clock=time.time) as campaign:
+@pytest.fixture(scope="session")
+def url(pages):
+    """``spring`` has closed rounds and an open one, and one of its products holds markup."""
+    products = {"tea": [1.0, 0.0], NASTY: [0.0, 1.0]}
+    with small_campaign(pages.storage, products=products, clock=time.time) as campaign:
         for product in ("tea", NASTY, "tea", "tea"):
             ask = campaign.ask(product, k=4)
             campaign.tell(ask.id, answers(campaign, ask))
             campaign.close(ask.id)
         campaign.ask("tea", k=3)
-    small_campaign(url, name="other").disconnect()
-    return url
-
-
-@pytest.fixture(scope="module")
-def url(storage):
-    with serving(storage) as url:
-        yield url
+    small_campaign(pages.storage, name="other").disconnect()
+    return pages.url
 
 
 def shop_files():
@@ -131,34 +118,6 @@ def test_from_files_to_a_learned_round(browser, url):
         expect(other.page.get_by_role("link", name="All rounds")).to_be_focused()
 
 
-VIEWS = (
-    "",
-    "c/spring",
-    "c/spring/next",
-    "c/spring/rounds",
-    "c/spring/rounds/1",
-    "c/spring/network",
-    "c/spring/learned",
-    "c/spring/manage",
-    "new",
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1280])
-def test_every_view_fits_the_screen_and_has_one_heading_and_landmarks(browser, url, width):
-    with opened(browser, url, width=width, mode="dark" if width == 390 else "light") as seen:
-        page = seen.page
-        for view in VIEWS:
-            page.goto(f"/#/{view}")
-            all_drawn(page)
-            assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), view
-            expect(page.get_by_role("heading", level=1)).to_have_count(1)
-            for role in ("banner", "main", "navigation"):
-                expect(page.get_by_role(role).first).to_be_visible()
-            assert page.evaluate(UNLABELLED) == 0, view
-
-
 @pytest.mark.slow
 def test_markup_in_names_is_text(browser, url):
     with opened(browser, url) as seen:
@@ -205,6 +164,7 @@ IN_PAGE_WORDS = """async ([source, parts, labels]) => {
         (InputError("Use ", argument("columns", {"user": "NAME"}), "."), "Use “Columns”, as user:NAME."),
         (InputError("is 'k'.", argument="settings.k"), "“Users” is 'k'."),
         (InputError("budget is plain text here."), "budget is plain text here."),
+        (InputError("No user.", advice=(call("users"), " has all.")), "No user. The tab Network has all."),
     ],
 )
 def test_parts_of_an_error_are_said_in_words_of_the_page(browser, error, said):
@@ -286,34 +246,87 @@ def test_a_user_is_found_and_chosen_in_the_network(browser, url):
         canvas.press("0")
 
 
-@pytest.mark.slow
 def test_by_keyboard_alone(browser, url):
+    """From files to a closed round; a filter; somebody opts out, and somebody is forgotten."""
+    files, _ = shop_files()
     with opened(browser, url) as seen:
         page = seen.page
         page.goto("/")
         expect(page.get_by_role("link", name="spring")).to_be_visible()
 
         def tab_to(name):
-            for _ in range(60):
+            for _ in range(90):
                 page.keyboard.press("Tab")
                 if page.evaluate(FOCUSED) == name:
                     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
                     return
             pytest.fail(f"the Tab key never comes to {name!r}")
 
+        def press(name):
+            tab_to(name)
+            page.keyboard.press("Enter")
+
+        def choose(name, payload):
+            tab_to(name)
+            with page.expect_file_chooser() as chooser:
+                page.keyboard.press("Space")
+            chooser.value.set_files(payload)
+
+        def write(name, text):
+            tab_to(name)
+            page.keyboard.press("Control+A")
+            page.keyboard.type(text)
+
+        def headed(title):
+            # The address changes before the view does, and a label of the new view may be one of the old one too.
+            expect(page.get_by_role("heading", level=1)).to_have_text(title)
+            expect(page.locator(".waiting, .chart[data-state=waiting]")).to_have_count(0)
+
         tab_to("Skip to the content")
-        tab_to("spring")
+        press("New campaign")
+        headed("New campaign")
+        write("Name", "by-keys")
+        for label, payload in files.items():
+            choose(label, payload)
+        press("Look at the files")
+        expect(page.get_by_role("heading", name="Network")).to_be_focused()
+        press("Create campaign")
+        expect(page.get_by_role("link", name="Ask for the first round")).to_be_focused()
         page.keyboard.press("Enter")
-        expect(page.get_by_role("heading", level=1)).to_have_text("spring")
-        tab_to("Next round")
-        page.keyboard.press("Enter")
-        # The address changes before the view does, and "Product" is a part of labels of the old view too.
-        expect(page.get_by_role("heading", level=1)).to_have_text("Next round")
-        expect(page.get_by_label("Product", exact=True)).to_be_visible()
-        tab_to("Propose users")
-        page.keyboard.press("Enter")
+
+        headed("Next round")
+        write("Users to contact", "3")
+        press("Propose users")
         expect(page.get_by_role("heading", name="Proposal for")).to_be_focused()
-        tab_to("Accept and open the round")
+        press("Accept and open the round")
+        headed("Round 1")
+        acted = "".join(f"person-{i:02d},{time.time():.0f}\n" for i in range(40))
+        choose("File with responses", table(f"user,time\n{acted}"))
+        press("Send responses")
+        expect(page.locator(".note.good")).to_be_focused()
+        press("Close and learn")
+        expect(page.locator(".note.good").get_by_text("The round is closed.")).to_be_visible()
+
+        press("Overview")
+        headed("by-keys")
+        tab_to("Product")
+        page.keyboard.press("ArrowDown")
+        expect(page).to_have_url(re.compile("product=item-0"))
+
+        press("People")
+        headed("People")
+        write("Ids to opt out", "person-09")
+        press("Opt out")
+        expect(page.locator(".note.good").get_by_text("1 person opted out.")).to_be_visible()
+
+        press("Manage")
+        headed("Manage")
+        write("Name or id of the user", "person-11")
+        press("Forget …")
+        expect(page.get_by_label("Type person-11 to confirm")).to_be_focused()
+        page.keyboard.type("person-11")
+        page.keyboard.press("Enter")
+        expect(page.locator(".note.good").get_by_text("person-11 is forgotten")).to_be_visible()
 
 
 def test_log_in_with_a_token_and_not_without(browser, tmp_path):
@@ -400,6 +413,8 @@ def test_the_proposal_is_what_is_accepted_and_an_early_close_asks(browser, tmp_p
             ("Close by itself after", "9d"),
         ):
             expect(page.get_by_label(label)).to_have_attribute("placeholder", kept)
+        page.get_by_label("Never these users").fill("person-001, person-002")
+        page.get_by_label("Only among these").fill("\n".join(f"person-{i:03d}" for i in range(25)))
         page.get_by_role("button", name="Propose users").click()
         proposal = page.get_by_role("region", name="Proposal for tea")
         expect(proposal.get_by_text("users to contact; 2 more are held out")).to_be_visible()
@@ -407,6 +422,10 @@ def test_the_proposal_is_what_is_accepted_and_an_early_close_asks(browser, tmp_p
             zip(proposal.locator("dt").all_inner_texts(), proposal.locator("dd").all_inner_texts(), strict=True)
         )
         assert agreed["Contacted"] == "4 users"
+        assert agreed["Never these users"] == "2: person-001, person-002"
+        assert agreed["Only among these users"].startswith("25: person-000, person-001")
+        assert agreed["Only among these users"].endswith(" and 20 more")
+        assert "Always these users" not in agreed
         assert agreed["Held out"].startswith("2 users")
         assert "34" in agreed["Held out"]
         assert (agreed["Rest between contacts"], agreed["A response counts for"]) == ("3d", "9d")

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.browser import SECONDS, chromium, opened
+from service.browser import SECONDS, opened
 from service.serving import serving
 from tensorucb.campaign import load_campaign
 
@@ -79,12 +79,12 @@ def test_what_is_wrong_with_all_files_is_said_without_places_of_the_service(clie
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_columns_are_mapped_on_the_page_and_the_options_are_kept(tmp_path: Path, width: int) -> None:
+def test_columns_are_mapped_on_the_page_and_the_options_are_kept(browser: Any, tmp_path: Path, width: int) -> None:
     expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
     expect.set_options(timeout=SECONDS)
     storage = f"sqlite:///{tmp_path}/c.db"
     nasty = "<img src=x onerror=alert(1)>"
-    with chromium() as browser, serving(storage) as url, opened(browser, url, width=width) as seen:
+    with serving(storage) as url, opened(browser, url, width=width) as seen:
         page = seen.page
         page.goto("/#/new")
         for label, text in (("Network", EDGES), ("Products", PRODUCTS), ("Users", USERS.replace("silver", nasty))):

@@ -9,19 +9,13 @@ import numpy as np
 import pytest
 
 from campaign.worlds import small_campaign
-from service.browser import SECONDS, chromium, opened
+from service.browser import SECONDS, opened
 from service.serving import add_token, serving
 from tensorucb.campaign import load_campaign
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=SECONDS)
 FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -205,7 +205,7 @@ class Campaign:
             Only rounds for this product, and rounds in which somebody got this strategy.
         since, until
             Only rounds that were opened from one moment on and before another: unix seconds, a datetime, or a text such
-            as ``2026-11-17``.
+            as ``2026-11-17``, by the campaign's time zone.
         segment
             A column of the table of users, one of :meth:`segments`: ``segments`` of the answer splits the numbers by
             what it says of the contacted users.

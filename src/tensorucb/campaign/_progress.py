@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -186,6 +187,8 @@ class CampaignProgress:
     segment, segments
         The column of the table of users that was asked for, and what came of each of its values, see `SegmentProgress`;
         None and empty if none was.
+    timezone
+        The campaign's time zone: its days are those of this zone.
     """
 
     name: str
@@ -207,6 +210,7 @@ class CampaignProgress:
     revenue: RevenueProgress | None = None
     segment: str | None = None
     segments: tuple[SegmentProgress, ...] = ()
+    timezone: str = "UTC"
 
     def __repr__(self) -> str:
         parts = [f"{self.closed.rounds} round{'' if self.closed.rounds == 1 else 's'} closed, {self.open.rounds} open"]
@@ -362,12 +366,19 @@ def read_selection(
         for kind, wanted in (("product", product), ("strategy", strategy)):
             if wanted is not None and check_id(kind, wanted) not in view.catalogue(kind).ids:
                 raise UnknownIdError(f"is {shown(wanted)}, and the catalogue has no such {kind}.", argument=kind)
-    ends = {name: _moment(name, value) for name, value in (("since", since), ("until", until)) if value is not None}
+    zone = ZoneInfo(_zone(handle))
+    given = (("since", since), ("until", until))
+    ends = {name: _moment(name, value, zone) for name, value in given if value is not None}
     return Selection(product, strategy, **ends, segment=segment)
 
 
-def _moment(name: str, value: Any) -> float:
-    seconds = unix_seconds(plain(value))
+def _zone(handle: Handle) -> str:
+    """The campaign's time zone: of days, and of times that name none."""
+    return str(handle.record.settings.get("timezone", "UTC"))
+
+
+def _moment(name: str, value: Any, zone: ZoneInfo) -> float:
+    seconds = unix_seconds(plain(value), zone)
     if not is_moment(seconds):
         raise refusal(name, "unix seconds, a datetime, or a text such as '2026-11-17'", value)
     return seconds
@@ -424,6 +435,7 @@ def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgre
         revenue=_revenue(view, rounds),
         segment=selection.segment,
         segments=() if split is None else tally.by_segment(split, lifts),
+        timezone=_zone(handle),
     )
 
 
@@ -442,7 +454,7 @@ def _revenue(view: View, rounds: Sequence[RoundProgress]) -> RevenueProgress | N
         if entry.expected is not None and entry.expected.revenue is not None
     ]
     paid = [(revenue, entry.spend) for entry, revenue in earned if entry.spend]
-    ratio, low, high = _ratio(np.array(paid, dtype=np.float64).reshape(-1, 2))
+    ratio, low, high = ratio_of_sums(np.array(paid, dtype=np.float64).reshape(-1, 2))
     return RevenueProgress(
         closed=_sum(entry.revenue for entry in closed) or 0.0,
         open=_sum(entry.revenue for entry in chosen if entry.status == "open") or 0.0,
@@ -456,20 +468,35 @@ def _revenue(view: View, rounds: Sequence[RoundProgress]) -> RevenueProgress | N
     )
 
 
-def _ratio(paid: F64) -> tuple[float | None, float | None, float | None]:
-    """Revenue by spend over rounds, ``(rounds, 2)``, and the interval of a ratio of sums (by linearisation, t)."""
-    if not len(paid):
+def ratio_of_sums(pairs: F64) -> tuple[float | None, float | None, float | None]:
+    """The ratio of two sums over rounds, ``(rounds, 2)``, and its 90 % interval (by linearisation, t)."""
+    if not len(pairs):
         return None, None, None
-    revenue, spend = paid.T
-    ratio = float(revenue.sum() / spend.sum())
-    n = len(paid)
+    above, below = pairs.T
+    ratio = float(above.sum() / below.sum())
+    n = len(pairs)
     if n < 2:
         return ratio, None, None
+    rest = above - ratio * below
+    half = float(_quantile(n) * np.sqrt(n / (n - 1.0) * (rest @ rest)) / below.sum())
+    return ratio, max(0.0, ratio - half), ratio + half
+
+
+def sum_of_rounds(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """The 90 % interval of a sum over as many rounds like these (t); None before there are two."""
+    n = len(values)
+    if n < 2:
+        return None, None
+    total = float(np.sum(values))
+    half = float(_quantile(n) * np.sqrt(n) * np.std(values, ddof=1))
+    return max(0.0, total - half), total + half
+
+
+def _quantile(n: int) -> float:
+    """How many standard errors of ``n`` rounds the interval reaches to each side."""
     from scipy.special import stdtrit
 
-    rest = revenue - ratio * spend
-    half = float(stdtrit(n - 1, (1.0 + LEVEL) / 2.0) * np.sqrt(n / (n - 1.0) * (rest @ rest)) / spend.sum())
-    return ratio, max(0.0, ratio - half), ratio + half
+    return float(stdtrit(n - 1, (1.0 + LEVEL) / 2.0))
 
 
 def calibration(held: int, n: int) -> Calibration:

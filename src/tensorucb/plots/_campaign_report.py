@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeVar
+from zoneinfo import ZoneInfo
 
 from tensorucb import __version__
 from tensorucb.campaign import CampaignProgress, GroupProgress
 from tensorucb.checks import check_instance
 from tensorucb.money import money
-from tensorucb.plots._campaign import (
-    MOST_GROUPS,
-    believed_and_observed,
+from tensorucb.plots._campaign import MOST_GROUPS, believed_and_observed, lift_interval
+from tensorucb.plots._report import Block, Figure, Report, Section, Table, Text
+from tensorucb.plots._rounds import (
     expected_and_observed,
     group_label,
-    lift_interval,
     product_names,
     running_calibration,
     running_spend,
     running_sums,
 )
-from tensorucb.plots._report import Block, Figure, Report, Section, Table, Text
 
 _Value = TypeVar("_Value")
 FEWEST = 3  # rounds that a line is drawn through
@@ -166,6 +165,7 @@ def _rounds(progress: CampaignProgress) -> list[Block]:
     if len(progress.rounds) > _TABLED:
         blocks.append(Text(f"The last {_TABLED} rounds:"))
     names = product_names(progress)
+    zone = ZoneInfo(progress.timezone)
     columns = ("Round", "Responded", "Expected", "90 % interval", "Status", "Contacted", "Opened", "Product")
     rows = [
         (
@@ -175,7 +175,7 @@ def _rounds(progress: CampaignProgress) -> list[Block]:
             _if_known(entry.expected, lambda reach: f"{reach.low:,.0f} – {reach.high:,.0f}"),
             entry.status if entry.kind == "ask" else f"{entry.status} ({entry.kind})",
             f"{entry.contacted:,}",
-            datetime.fromtimestamp(entry.opened, UTC).strftime("%d\xa0%b\xa0%Y"),
+            datetime.fromtimestamp(entry.opened, zone).strftime("%d\xa0%b\xa0%Y"),
             "by features" if entry.product is None else names.get(entry.product, str(entry.product)),
         )
         for entry in progress.rounds[-_TABLED:]
@@ -186,13 +186,13 @@ def _rounds(progress: CampaignProgress) -> list[Block]:
 def _sums(progress: CampaignProgress) -> list[Block]:
     blocks: list[Block] = []
     if sum(entry.within is not None for entry in progress.rounds) >= FEWEST:
-        blocks.append(Figure(running_sums(progress.rounds)))
+        blocks.append(Figure(running_sums(progress)))
     if progress.spend is not None:
         cost = progress.cost_per_responder
         each = "" if cost is None else f", {money(cost)} per responder"
         blocks.append(Text(f"Contacting users has cost {money(progress.spend)} so far{each}."))
         if sum(entry.spend is not None for entry in progress.rounds) >= FEWEST:
-            blocks.append(Figure(running_spend(progress.rounds)))
+            blocks.append(Figure(running_spend(progress)))
     return blocks
 
 
@@ -229,7 +229,7 @@ def _calibration(progress: CampaignProgress) -> list[Block]:
     intervals = progress.calibration
     if intervals is None:
         return []
-    figure = [Figure(running_calibration(progress.rounds))] if intervals.rounds >= FEWEST else []
+    figure = [Figure(running_calibration(progress))] if intervals.rounds >= FEWEST else []
     return [Text(_sentence(intervals.text)), *figure, Text(CALIBRATION)]
 
 

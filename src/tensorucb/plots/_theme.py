@@ -19,6 +19,7 @@ BLUE = "#1477c0"
 ORANGE = "#d55e00"
 GREY = "#8a93a0"
 LONGEST_TITLE = 2000
+BELOW = alt.Legend(title=None, orient="bottom")
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 # After Okabe and Ito; each has a contrast of at least 3 to 1 with the white and with the black of the pages.

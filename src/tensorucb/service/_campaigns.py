@@ -471,10 +471,12 @@ def seeds(at: ForOperator, round: Round) -> Response:
     asked = at.round(round)
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["rank", "user", "strategy", "product", "round"])
     strategies = asked.strategies or [""] * len(asked.seeds)
-    for rank, (user, strategy) in enumerate(zip(asked.seeds, strategies, strict=True), start=1):
-        cells = user, strategy, asked.product, asked.id
+    names = at.names(at.campaign.graph.rows(list(asked.seeds)).tolist())
+    called = any(names)
+    rows.writerow(["rank", "user", *(["name"] if called else []), "strategy", "product", "round"])
+    for rank, (user, name, strategy) in enumerate(zip(asked.seeds, names, strategies, strict=True), start=1):
+        cells = [user, *([name or ""] if called else []), strategy, asked.product, asked.id]
         rows.writerow([rank, *(re.sub(FORMULA, r"'\1", cell) if isinstance(cell, str) else cell for cell in cells)])
     attached = {"Content-Disposition": f'attachment; filename="round-{asked.number}-seeds.csv"'}
     return Response(text.getvalue(), media_type="text/csv", headers=attached)

@@ -19,21 +19,16 @@ from pydantic import BaseModel, Field
 from tensorucb.campaign import Campaign, CampaignProgress
 from tensorucb.errors import call
 from tensorucb.plots import specification
-from tensorucb.plots._campaign import (
-    believed_and_observed,
-    cost_side_by_side,
+from tensorucb.plots._campaign import believed_and_observed, goes_together, lift_interval, strategies_by_product
+from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, GROUPS, LIFT, SEGMENTS
+from tensorucb.plots._rounds import (
     expected_and_observed,
-    goes_together,
-    lift_interval,
-    lift_side_by_side,
-    reach_side_by_side,
     running_calibration,
-    running_regret,
+    running_loss,
     running_spend,
     running_sums,
-    strategies_by_product,
 )
-from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, GROUPS, LIFT, SEGMENTS
+from tensorucb.plots._side_by_side import Measure, measures, side_by_side
 from tensorucb.plots._theme import distinct
 from tensorucb.service._learned import Learned, what_was_learned
 from tensorucb.service._open import tag_of
@@ -48,19 +43,14 @@ _TOGETHER = """\
 Blue: more responses are expected of this user with this product than the two alone would let one expect; orange: \
 fewer. Users who go with the same product stand side by side."""
 _STRATEGIES = "With which strategy followers respond to which product, over the whole network."
-_REGRET = """\
+_LOST = """\
 In this sandbox it is known how likely each follower is to respond. So each choice can be compared with the best one: \
-the regret of a round is how many more responses the best choice could have expected. Real campaigns cannot know it."""
-_COMPARED = {
-    "reached": ("Reach", "Different users who responded to any round.", reach_side_by_side),
-    "cost_per_responder": (
-        "Cost per responder",
-        "What all contacts cost, divided by the responders, counted once per round.",
-        cost_side_by_side,
-    ),
-    "lift": ("What contact adds", LIFT, lift_side_by_side),
-}
-"""Figures of several campaigns: the value that a campaign must have, title, explanation, and what draws it."""
+what a round lost is how many more responses the best choice could have expected. Real campaigns cannot know it."""
+_SIDE_BY_SIDE = """\
+Reach: different users who responded to any round. Cost per responder: what all contacts cost, divided by the \
+responders, counted once per round. Both intervals say how far rounds of the campaign differ from one another in what \
+they bring; one round has none. What contact adds: followers of contacted users \
+are compared with followers of users who were held out at random, within each round; the dashed line is no effect."""
 _USERS_FIGURE, _STRATEGIES_FIGURE = "together", "strategies-by-product"
 _BLOB = "regret"
 
@@ -82,13 +72,14 @@ class Figures(BaseModel):
 class Drawn(FigureLine):
     """A figure with its document."""
 
-    document: dict[str, Any] = Field(description="Vega-Lite; it fits its container.")
+    document: dict[str, Any] = Field(description="Vega-Lite.")
 
 
 class Comparison(BaseModel):
     """Campaigns side by side."""
 
     items: list[CampaignProgress] = Field(description="How each of them is going, without its rounds.")
+    measures: list[Measure] = Field(description="Reach, cost per responder and lift of each, with 90 % intervals.")
     figures: list[Drawn]
 
 
@@ -128,9 +119,9 @@ class Chart(NamedTuple):
         """The figure in a list."""
         return FigureLine(figure=self.figure, title=self.title, about=self.about)
 
-    def document(self) -> dict[str, Any]:
-        """The figure in Vega-Lite."""
-        document = specification(self.draw(), responsive=True)
+    def document(self, *, responsive: bool = True) -> dict[str, Any]:
+        """The figure in Vega-Lite; several parts side by side cannot fit a container by themselves."""
+        document = specification(self.draw(), responsive=responsive)
         # Readers put their own theme there, light or dark; no address of a schema is needed.
         for key in ("$schema", "config"):
             document.pop(key, None)
@@ -165,8 +156,8 @@ def _progress_charts(at: At, selected: Callable[[At], CampaignProgress]) -> list
     rounds = progress.rounds
     lift = progress.lift
     counted = {entry.number for entry in rounds}
-    regrets = [entry for entry in read_regret(at.campaign) or [] if entry["number"] in counted]
-    regret = [(entry["number"], entry["regret"]) for entry in regrets]
+    regrets = read_regret(at.campaign) or []
+    lost = {entry["number"]: entry["regret"] for entry in regrets if entry["number"] in counted}
     closed = sum(entry.within is not None for entry in rounds)
     spent = sum(entry.spend is not None for entry in rounds)
     expected = any(entry.expected is not None for entry in rounds)
@@ -177,11 +168,19 @@ def _progress_charts(at: At, selected: Callable[[At], CampaignProgress]) -> list
             charts.append(Chart(figure, title, about, partial(draw, *data)))
 
     add(expected, "expected", "Responses beside expectation", EXPECTED, expected_and_observed, progress)
-    add(closed >= FEWEST, "sums", "Reach so far", "", running_sums, rounds)
-    add(closed >= FEWEST, "calibration", "Can the forecasts be trusted?", CALIBRATION, running_calibration, rounds)
-    add(len(regret) >= FEWEST, "regret", "Regret, since the truth is known here", _REGRET, running_regret, regret)
+    add(closed >= FEWEST, "sums", "Reach so far", "", running_sums, progress)
+    add(closed >= FEWEST, "calibration", "Can the forecasts be trusted?", CALIBRATION, running_calibration, progress)
+    add(
+        len(lost) >= FEWEST,
+        "regret",
+        "Responses lost, since the truth is known here",
+        _LOST,
+        running_loss,
+        progress,
+        lost,
+    )
     add(lift is not None, "lift", "Does contact change anything?", LIFT, lift_interval, lift)
-    add(spent >= FEWEST, "spend", "Spending", "", running_spend, rounds)
+    add(spent >= FEWEST, "spend", "Spending", "", running_spend, progress)
     split = f"Rates by {progress.segment}", SEGMENTS, believed_and_observed, progress.segments, "groups"
     add(len(progress.segments) > 1, "segments", *split)
     for what, groups in (("products", progress.products), ("strategies", progress.strategies)):
@@ -197,20 +196,22 @@ async def compare(
         list[Annotated[str, Query(min_length=1, max_length=100)]],
         Query(alias="campaign", min_length=1, max_length=20, description="Names of campaigns, each once."),
     ],
+    since: Annotated[str | None, Query(description="Only rounds opened from this moment on.", max_length=1000)] = None,
+    until: Annotated[str | None, Query(description="Only rounds opened before this moment.", max_length=1000)] = None,
 ) -> Comparison:
-    """Campaigns side by side: reach, cost per responder, and the lift with its interval."""
+    """Campaigns side by side: reach, cost per responder, and the lift, with their intervals."""
     opened = caller.campaigns
 
+    def progress(campaign: Campaign) -> CampaignProgress:
+        return campaign.progress(since=since, until=until)
+
     def compared() -> Comparison:
-        all_progress = [opened.call(name, Campaign.progress) for name in dict.fromkeys(campaigns)]
-        drawn = []
-        for value, (title, about, draw) in _COMPARED.items():
-            measured = [progress for progress in all_progress if getattr(progress, value) is not None]
-            if measured:
-                chart = Chart(value, title, about, partial(draw, measured))
-                drawn.append(Drawn(**dict(chart.line), document=chart.document()))
-        items = [replace(caller.masked(progress), rounds=()) for progress in all_progress]
-        return Comparison(items=items, figures=drawn)
+        all_progress = [opened.call(name, progress) for name in dict.fromkeys(campaigns)]
+        measured = [measure for each in all_progress for measure in measures(each)]
+        chart = Chart("side-by-side", "Side by side", _SIDE_BY_SIDE, partial(side_by_side, measured))
+        items = [replace(caller.masked(each), rounds=()) for each in all_progress]
+        drawn = Drawn(**dict(chart.line), document=chart.document(responsive=False))
+        return Comparison(items=items, measures=measured, figures=[drawn])
 
     return await opened.aside(compared)
 

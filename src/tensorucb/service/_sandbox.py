@@ -6,7 +6,7 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Self
 
@@ -35,6 +35,8 @@ _STRATEGIES: dict[int | str, float] = {"email": 0.1, "letter": 1.0, "call": 3.0}
 _OFFERS: dict[int | str, str] = {"email": "E-mail", "letter": "Letter by post", "call": "Phone call"}
 _GIVEN = ("Ada", "Ben", "Chloe", "Dimitri", "Eleni", "Fatima", "Goran", "Hana", "Ines", "Kwame", "Mei", "Olga")
 _FAMILY = ("Andersen", "Becker", "Costa", "Dubois", "Evans", "Garcia", "Haddad", "Ito", "Kowalski", "Moreau", "Novak")
+_KINDS = ("Lamp", "Chair", "Desk", "Rug", "Mug", "Kettle", "Pillow", "Mirror")
+_LOOKS = ("Oak", "Linen", "Copper", "Glass", "Wool")
 _COUNTRIES = ("Germany", "France", "Spain", "Portugal", "Poland")
 _BY_THEMSELVES = 0.005  # chance that a follower acts without having been influenced
 _PAST = 12  # rounds that are there from the beginning, one per day
@@ -149,7 +151,7 @@ def _created(storage: str, name: str, sandbox: Sandbox, seed: int, clock: Callab
         products=dict(zip(sandbox.names, sandbox.products.tolist(), strict=True)),
         strategies=dict(zip(_STRATEGIES, sandbox.strategies.tolist(), strict=True)),
         strategy_costs=_STRATEGIES,
-        names={"strategies": _OFFERS},
+        names={"products": _product_names(sandbox.names), "strategies": _OFFERS},
         user_columns=_invented(sandbox.graph.n_nodes, seed),
     )
     return create_campaign(
@@ -161,6 +163,11 @@ def _created(storage: str, name: str, sandbox: Sandbox, seed: int, clock: Callab
         storage=storage,
         clock=clock,
     )
+
+
+def _product_names(ids: Sequence[int | str]) -> dict[int | str, str]:
+    """A name of its own for each of the products, of which there are as many as names."""
+    return {product: f"{_LOOKS[i // len(_KINDS)]} {_KINDS[i % len(_KINDS)].lower()}" for i, product in enumerate(ids)}
 
 
 def _invented(count: int, seed: int) -> UserColumns | None:

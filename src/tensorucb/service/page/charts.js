@@ -1,11 +1,12 @@
 // The library's figures, drawn by vega-embed from the bundle of the installed wheel.
 
-import { button, h, section } from "./dom.js";
+import { button, h, named, section } from "./dom.js";
 import { get } from "./api.js";
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const phone = window.matchMedia("(max-width: 600px)");
-const NARROW = 480, PATIENCE = 300;
+const NARROW = 480, PATIENCE = 300, PICTURE = 760;  // pixels, frames, pixels
+const BESIDE = 150, BESIDE_NARROW = 110, BETWEEN = 24;  // pixels for the names beside parts of a figure, and between the parts
 let loading = null;
 const drawn = new Map();
 
@@ -25,7 +26,7 @@ function library() {
 // rounds it is about.
 export function chart(source, label, query = () => ({})) {
   const place = h("div", { class: "chart", "data-state": "waiting" }, label);
-  const figure = h("figure", {}, h("figcaption"), place, downloads(place, label, () => document));
+  const figure = h("figure", {}, h("figcaption"), place, downloads(label, () => document));
   let document = typeof source === "string" ? null : source, etag = "";
   const draw = async (fresh = true) => {
     if (typeof source === "string" && (fresh || !document)) document = await get(source, query());
@@ -42,17 +43,47 @@ export function chart(source, label, query = () => ({})) {
   return { figure, draw, ready };
 }
 
-// The picture, and the numbers that it shows, as files.
-function downloads(place, label, document) {
+// A file for whoever looks at the page, named after what it shows.
+export function save(address, label, ending) {
   const file = label.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
-  const save = (address, ending) => h("a", { href: address, download: `${file}.${ending}` }).click();
-  const picture = async () => { if (place.view) save(await place.view.toImageURL("png", 2), "png"); };
+  h("a", { href: address, download: `${file}.${ending}` }).click();
+}
+
+// The picture, and the numbers that it shows, as files.
+function downloads(label, document) {
+  const image = async () => { if (document()) save(await picture(structuredClone(document())), label, "png"); };
   const rows = () => {
     const address = URL.createObjectURL(new Blob([csv(values(document()))], { type: "text/csv" }));
-    save(address, "csv");
+    save(address, label, "csv");
     URL.revokeObjectURL(address);
   };
-  return h("p", { class: "downloads" }, button("PNG", picture, "quiet"), button("CSV", rows, "quiet"));
+  return h("p", { class: "downloads" }, named(button("PNG", image, "quiet"), `PNG: ${label}`), named(button("CSV", rows, "quiet"), `CSV: ${label}`));
+}
+
+// For slides and mails a figure needs its title, and dark letters on white wherever it is drawn.
+async function picture(spec) {
+  const [, themes] = await library();
+  spec.config = { ...themes.light, background: "#ffffff", padding: 20 };
+  if (spec.width === "container") Object.assign(spec, { width: PICTURE, autosize: { type: "pad", contains: "content" } });
+  const result = await window.vegaEmbed(h("div"), spec, { mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, tooltip: false });
+  const address = await result.view.toImageURL("png", 2);
+  result.finalize();
+  return address;
+}
+
+// Parts side by side share the width; on a phone they stand below each other, each with the names.
+function arrange(spec, width) {
+  const parts = spec.hconcat;
+  const below = width < NARROW, places = parts[0].layer.map((layer) => layer.encoding.y).find(Boolean);
+  const longest = Math.max(...places.sort.map((name) => name.length));
+  const names = Math.min(below ? BESIDE_NARROW : BESIDE, 7 * longest) + BETWEEN;
+  const each = below ? width - names - BETWEEN : (width - names) / parts.length - BETWEEN;
+  for (const part of parts) part.width = Math.max(80, Math.floor(each));
+  if (!below) return;
+  const axis = { ...places.axis, labelLimit: BESIDE_NARROW };
+  for (const { layer } of parts) for (const { encoding } of layer) if (encoding.y) encoding.y.axis = axis;
+  spec.vconcat = parts;
+  delete spec.hconcat;
 }
 
 // The longest table among the layers of a figure: the others are lines and labels.
@@ -93,6 +124,7 @@ async function paint(place, spec) {
   delete spec.$schema;
   spec.config = { ...themes[dark.matches ? "dark" : "light"], background: "transparent", padding: 4, aria: false };
   if (place.nextSibling?.className === "names") place.nextSibling.remove();
+  if (spec.hconcat) arrange(spec, place.clientWidth);
   if (place.clientWidth < NARROW) {
     if (spec.layer) spec.layer = spec.layer.filter((layer) => layer.name !== "values");
     window.narrowFigure(spec, place);

@@ -29,6 +29,9 @@ export function field(label, control, hint) {
 
 export const button = (text, onclick, kind = "") => h("button", { type: "button", class: kind, onclick }, text);
 
+// A control whose text alone says too little.
+export const named = (control, label) => { control.setAttribute("aria-label", label); control.title = label; return control; };
+
 export const link = (text, ...parts) => h("a", { href: address(...parts) }, text);
 
 // A campaign in a table: a long name is cut, and shown whole on hover.
@@ -104,10 +107,20 @@ export const points = (share) => `${share > 0 ? "+" : ""}${fine(100 * share)}`;
 export const reachText = (reach) =>
   reach ? `${decimal(reach.mean)} (${num(Math.floor(reach.low))}\u00a0–\u2060\u00a0${num(Math.ceil(reach.high))})` : "–";
 
-const date = new Intl.DateTimeFormat("en", { dateStyle: "medium" });
-const moment = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hour12: false });
+// Days are those of the campaign's time zone, wherever its page is read; where there is no campaign, the reader's.
+const HERE = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+let zone, date, moment;
+export function useZone(wanted = HERE) {
+  const format = (options) => new Intl.DateTimeFormat("en", { ...options, timeZone: wanted });
+  try {
+    [zone, date, moment] = [wanted, format({ dateStyle: "medium" }), format({ dateStyle: "medium", timeStyle: "short", hour12: false })];
+  } catch {
+    if (wanted !== "UTC") useZone("UTC");  // the browser knows fewer zones than the service
+  }
+}
+useZone();
 export const day = (seconds) => date.format(new Date(1000 * seconds));
-export const when = (seconds) => moment.format(new Date(1000 * seconds));
+export const when = (seconds) => moment.format(new Date(1000 * seconds)) + (zone === HERE ? "" : ` (${zone})`);
 
 // Ids are numbers or texts, as the campaign has them; what is typed is always text.
 export const asId = (text, sample) =>

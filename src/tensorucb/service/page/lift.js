@@ -2,18 +2,22 @@
 
 import { cost, count, decimal, field, finder, form, h, num, numbers, percent, points, section } from "./dom.js";
 import { campaign, get } from "./api.js";
+import { filters, selected, selection } from "./filters.js";
 import { catalogue } from "./names.js";
 import { searchProducts } from "./next.js";
 
 const LABELS = { product: "Product of the rounds", k: "Users of each round", holdout: "Hold out, %", rounds: "Rounds", effect: "Effect in percentage points", power: "Probability that it shows, %" };
 
 export async function lift(place, name) {
-  const [about, progress] = await Promise.all([get(campaign(name)), get(campaign(name, "progress"), { rounds: 1 })]);
-  place.append(measured(progress), planner(name, about));
+  const about = await get(campaign(name)), found = h("div", { "aria-live": "polite" });
+  const draw = async () => { found.replaceChildren(measured(await get(campaign(name, "progress"), { rounds: 1, ...selection() }))); };
+  await draw();
+  if (about.rounds) place.append(await filters(name, draw));
+  place.append(found, planner(name, about));
 }
 
 function measured({ lift: estimate, lift_missing: missing }) {
-  if (!estimate) return section("What contact adds", h("p", {}, `It cannot be measured yet: ${missing}`));
+  if (!estimate) return section("What contact adds", h("p", {}, `It cannot be measured ${selected() ? "of these rounds" : "yet"}: ${missing}`));
   const shown = [
     estimate.responders ? [points(estimate.difference), `percentage points; ${interval(estimate, points)}`] : ["–", `no countable responses yet; ${interval(estimate, points)} percentage points`],
     [percent(estimate.contacted_rate), `of ${count(estimate.contacted_followers, "follower")} of contacted users responded`],

@@ -1,6 +1,6 @@
 // The page: one address after "#" for each view, the head with who is logged in, and where the focus goes.
 
-import { h, announce, button, link, problem } from "./dom.js";
+import { h, announce, button, link, problem, useZone } from "./dom.js";
 import { get, leaveView, path, remove } from "./api.js";
 import { hideNumbers } from "./charts.js";
 import { list } from "./campaigns.js";
@@ -8,6 +8,7 @@ import { create } from "./create.js";
 import { compare } from "./compare.js";
 import { overview } from "./overview.js";
 import { next } from "./next.js";
+import { linkHere, notFiltered } from "./filters.js";
 import { rounds, round } from "./rounds.js";
 import { network } from "./network.js";
 import { learned } from "./learned.js";
@@ -19,11 +20,12 @@ import { lift } from "./lift.js";
 
 // The last one is what nobody sees who may not use it.
 const TABS = [["", "Overview", overview], ["next", "Next round", next, "operate"], ["rounds", "Rounds", rounds], ["network", "Network", network], ["learned", "What was learned", learned], ["lift", "Lift", lift], ["people", "People", people], ["manage", "Manage", manage, "operate"]];
+const FILTERED = ["", "rounds", "lift"];  // views that show the chosen rounds alone
 const RANKS = ["read", "operate", "admin"];
 
 const main = document.getElementById("main");
 const session = { role: null, may: (role) => !session.read_only && RANKS.indexOf(session.role) >= RANKS.indexOf(role) };
-let leave = null, turn = 0;
+let leave = null, turn = 0, started = false;
 
 async function whoAmI() {
   Object.assign(session, { role: null, name: null, read_only: false }, await get(path("session")));
@@ -54,12 +56,12 @@ function view(parts) {
 function head(page) {
   if (!page.name) return [h("h1", {}, page.title)];
   const links = tabs().map(([key, text]) => {
-    const at = link(text, "c", page.name, ...(key ? [key] : []));
+    const at = linkHere(text, "c", page.name, ...(key ? [key] : []));
     if (key === page.tab) at.setAttribute("aria-current", "page");
     return h("li", {}, at);
   });
   return [
-    h("p", { class: "crumbs" }, link("Campaigns"), page.tab ? [" / ", link(page.name, "c", page.name)] : null),
+    h("p", { class: "crumbs" }, link("Campaigns"), page.tab ? [" / ", linkHere(page.name, "c", page.name)] : null),
     h("h1", {}, page.title),
     h("nav", { "aria-label": "Campaign", class: "tabs" }, h("ul", {}, links)),
   ];
@@ -95,8 +97,9 @@ async function show(event) {
   }
   const content = h("div", { class: "view" });
   try {
-    if (page.name) await learnNames(page.name); else forgetNames();
+    if (page.name) await learnNames(page.name); else { forgetNames(); useZone(); }
     if (mine !== turn) return;
+    if (page.name && !FILTERED.includes(page.tab)) content.append(notFiltered());
     const stop = await page.draw(content);
     if (mine !== turn) { stop?.(); return; }
     leave = stop ?? null;
@@ -115,6 +118,8 @@ async function start() {
       main.replaceChildren(h("h1", {}, "tensorucb"), problem(error));
       return;
     }
+  } finally {
+    started = true;
   }
   if (session.role && location.hash === "#/login") history.replaceState(null, "", "#/");
   await show();
@@ -123,7 +128,7 @@ async function start() {
 // A link to "#main" only moves the focus.
 window.addEventListener("hashchange", (event) => {
   if (location.hash === "#main") { history.replaceState(null, "", new URL(event.oldURL).hash || "#/"); main.focus(); return; }
-  show(event);
+  if (started) show(event);  // before, whatever the address is by then will be shown
 });
 window.addEventListener("logged-out", () => { if (session.role) { session.role = null; show(); } });
 start();

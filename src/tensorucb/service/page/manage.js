@@ -1,15 +1,15 @@
 // What changes a campaign beside its rounds: more products and users, the past, people who want to be forgotten, the end.
 
-import { announce, asId, button, busy, confirmed, count, done, field, finder, form, h, num, section } from "./dom.js";
+import { announce, button, busy, confirmed, count, done, field, finder, form, h, num, section } from "./dom.js";
 import { campaign, get, post, remove, typeOf } from "./api.js";
-import { forgetNames } from "./names.js";
-import { searchProducts } from "./next.js";
+import { forgetNames, withId } from "./names.js";
+import { searchProducts, searchUsers } from "./next.js";
 import { counted, rowsForm, TABLE_FILES } from "./uploads.js";
 
 export async function manage(place, name, session) {
-  const [about, someone] = await Promise.all([get(campaign(name)), get(campaign(name, "users"), { limit: 1 })]);
+  const about = await get(campaign(name));
   place.append(h("div", { class: "halves" }, h("div", {}, products(name), users(name)), past(name, about)));
-  if (session.may("admin")) place.append(h("div", { class: "halves" }, forget(name, someone.items[0]?.id), end(name, about)));
+  if (session.may("admin")) place.append(h("div", { class: "halves" }, forget(name), end(name, about)));
 }
 
 const file = (required) => h("input", { type: "file", required, accept: TABLE_FILES });
@@ -50,19 +50,22 @@ function past(name, about) {
   }, (report, said) => done(said, `${count(report.rounds, "past round")} learned. ${counted([report.responses, "response"], report, [["known_rounds", "rounds known before"], ["unknown", "rows left out: not in the network"], ["other", "rows left out: not in the catalogue"]])}`)));
 }
 
-function forget(name, sample) {
-  const user = h("input", { type: "text", autocomplete: "off", spellcheck: "false", required: true });
+const WHO = "Name or id of the user";
+
+function forget(name) {
+  const user = finder(searchUsers(name));
+  user.input.required = true;
   return section("Forget a person", h("p", {}, "Removes somebody from the network, from all rounds and from what was learned, and checks that nothing is left."),
     form("Forget …", async (said) => {
-      const who = user.value.trim();
-      await get(campaign(name, "users", who));  // somebody must be there to be forgotten
-      if (!await confirmed(`Forget ${who}?`, "Their responses go, and the model learns again from what remains. It cannot be undone.", who, "Forget this person")) return;
-      const report = await post(campaign(name, "forget"), { user: asId(who, sample) });
-      user.value = "";
+      const found = await get(campaign(name, "users", user.chosen()));  // somebody must be there to be forgotten
+      const who = withId(found.id, found.name);
+      if (!await confirmed(`Forget ${who}?`, "Their responses go, and the model learns again from what remains. It cannot be undone.", found.name ?? String(found.id), "Forget this person")) return;
+      const report = await post(campaign(name, "forget"), { user: found.id });
+      user.input.value = "";
       done(said, `${who} is forgotten: ${count(report.responses, "response")} and ${count(report.rounds, "round")} named them.`,
         report.proven ? "A model learned from the remaining log alone is the same as the one in use." : "The check has failed: ask whoever runs the service to look at the log.",
         report.elsewhere.length ? `Other campaigns know the same id: ${report.elsewhere.join(", ")}.` : null);
-    }, [field("Id of the user", user)], { look: "", labels: { user: "Id of the user" } }));
+    }, [field(WHO, user.input, "Type to search."), user.list], { look: "", labels: { user: WHO } }));
 }
 
 function end(name, about) {

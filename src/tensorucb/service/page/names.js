@@ -1,6 +1,6 @@
 // What products, strategies and users are called: the name first, the id in the second place.
 
-import { h } from "./dom.js";
+import { h, useZone } from "./dom.js";
 import { campaign, get } from "./api.js";
 
 const PAGE = 500, MOST_PAGES = 20;
@@ -17,10 +17,11 @@ async function all(name, kind) {
   return items;
 }
 
-// Reads the catalogues of a campaign, once for as long as somebody looks at it.
+// Reads the catalogues and the time zone of a campaign, once for as long as somebody looks at it.
 export async function learnNames(name) {
   if (known.of === name) return;
-  const [products, strategies] = await Promise.all(["products", "strategies"].map((kind) => all(name, kind)));
+  const [products, strategies, { settings }] = await Promise.all([all(name, "products"), all(name, "strategies"), get(campaign(name))]);
+  useZone(settings.timezone ?? "UTC");
   const byId = (items) => new Map(items.map((item) => [String(item.id), item]));
   Object.assign(known, { of: name, products: byId(products), strategies: byId(strategies) });
 }

@@ -1,11 +1,13 @@
 // The picture of the network, on a canvas: places come from the service, zoom and choice happen here.
 
-import { button, count, decimal, field, finder, h, num, percent, section } from "./dom.js";
+import { button, count, decimal, field, finder, h, named, num, percent } from "./dom.js";
 import { campaign, get, watch } from "./api.js";
+import { save } from "./charts.js";
 import { called, productText } from "./names.js";
 import { searchProducts, searchUsers } from "./next.js";
 
 const MOST = 10000;
+const MARGIN = 24, ABOVE = 76, BELOW = 56, SHARP = 2;  // of a picture to take home: pixels, and how many make one
 const NEAR = 14;  // pixels within which a click means a user
 
 export async function network(place, name, session) {
@@ -58,6 +60,7 @@ export async function network(place, name, session) {
           h("div", { class: "zoom", role: "group", "aria-label": "Zoom" },
             named(button("+", () => zoom(1.6)), "Zoom in"), named(button("−", () => zoom(1 / 1.6)), "Zoom out"), named(button("⤢", whole), "Show everything"))),
         legend,
+        h("p", { class: "downloads" }, named(button("PNG", () => save(picture(canvas, state, name), `${name} network`, "png"), "quiet"), "PNG: Network")),
         h("p", { class: "hint" }, "Users who influence each other stand close together. Wheel, buttons or + and − zoom, arrows or the mouse move, a click chooses a user.")),
       h("div", {},
         field("Users marked of round", rounds),
@@ -66,15 +69,13 @@ export async function network(place, name, session) {
         h("section", { "aria-label": "The chosen user" }, panel))));
   panel.append(h("h2", {}, "Choose a user"), h("p", {}, person ? "Click a point, or type a name or an id." : "Click a point."));
   await load();
-  const size = new ResizeObserver(redraw);
-  size.observe(canvas);
+  const resized = new ResizeObserver(redraw);
+  resized.observe(canvas);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", redraw);
   const stop = watch(name, load);
-  return () => { stop(); size.disconnect(); dark.removeEventListener("change", redraw); };
+  return () => { stop(); resized.disconnect(); dark.removeEventListener("change", redraw); };
 }
-
-const named = (control, label) => { control.setAttribute("aria-label", label); control.title = label; return control; };
 
 function words(data) {
   const shown = data.users.length < data.users_in_all ? `the ${num(data.users.length)} best connected of ${num(data.users_in_all)} users` : count(data.users_in_all, "user");
@@ -82,11 +83,16 @@ function words(data) {
   return `Picture of the network with ${shown}. ${marks}`;
 }
 
-function key(data) {
+const COLOURS = { seed: "--seed", reached: "--reached", held: "--seed" };
+
+// What each kind of mark means; the last is that of all other users.
+function keys(data) {
   const marks = [["seed", "contacted", data.seeds.length], ["reached", "responded", data.reached.length], ["held", "held out", data.held_out.length]];
   const shown = data.users.length < data.users_in_all ? `${num(data.users.length)} of ${num(data.users_in_all)} users, the best connected` : `${num(data.users_in_all)} users; larger: more followers`;
-  return [...marks.filter(([, , number]) => number).map(([look, text, number]) => h("li", {}, h("span", { class: `mark ${look}` }), `${num(number)} ${text}`)), h("li", {}, h("span", { class: "mark" }), shown)];
+  return [...marks.filter(([, , number]) => number).map(([mark, text, number]) => [mark, `${num(number)} ${text}`]), ["", shown]];
 }
+
+const key = (data) => keys(data).map(([mark, text]) => h("li", {}, h("span", { class: `mark ${mark}` }), text));
 
 function centre(state, user) {
   const at = state.index.get(String(user));
@@ -95,20 +101,68 @@ function centre(state, user) {
 
 // Where a place of the unit square lies on the canvas.
 function projection(canvas, state) {
-  const { width, height } = canvas.getBoundingClientRect(), side = 0.94 * Math.min(width, height) * state.scale;
+  const { width, height } = size(canvas), side = 0.94 * Math.min(width, height) * state.scale;
   return { width, height, side, at: (i) => [width / 2 + (state.data.x[i] - state.x) * side, height / 2 + (state.data.y[i] - state.y) * side] };
+}
+
+const size = (canvas) => canvas.getBoundingClientRect();
+
+// The same picture on white, with what it shows above and what its colours mean below.
+function picture(canvas, state, name) {
+  const sheet = h("canvas", { class: "on-paper" });
+  const { width, height } = size(canvas), look = getComputedStyle(canvas.parentNode.appendChild(sheet));
+  const colour = (value) => look.getPropertyValue(value).trim(), font = look.fontFamily;
+  sheet.width = (width + 2 * MARGIN) * SHARP;
+  sheet.height = (height + ABOVE + BELOW) * SHARP;
+  const brush = sheet.getContext("2d");
+  brush.scale(SHARP, SHARP);
+  brush.fillStyle = "#ffffff";
+  brush.fillRect(0, 0, sheet.width, sheet.height);
+  brush.save();
+  brush.translate(MARGIN, ABOVE);
+  brush.beginPath();
+  brush.rect(0, 0, width, height);
+  brush.clip();
+  draw(brush, projection(canvas, state), state, colour);
+  brush.restore();
+  brush.fillStyle = colour("--ink");
+  brush.font = `600 16px ${font}`;
+  brush.fillText(name, MARGIN, MARGIN + 12);
+  brush.font = `13px ${font}`;
+  brush.fillText(words(state.data), MARGIN, MARGIN + 34, width);
+  let x = MARGIN;
+  for (const [mark, text] of keys(state.data)) {
+    const y = ABOVE + height + BELOW / 2;
+    brush.fillStyle = brush.strokeStyle = colour(COLOURS[mark] ?? "--dot");
+    brush.lineWidth = 2;
+    brush.beginPath();
+    brush.arc(x + 6, y - 4, mark === "held" ? 5 : 6, 0, 2 * Math.PI);
+    if (mark === "held") brush.stroke(); else brush.fill();
+    brush.fillStyle = colour("--ink");
+    brush.fillText(text, x + 18, y);
+    x += 42 + brush.measureText(text).width;
+  }
+  const address = sheet.toDataURL("image/png");
+  sheet.remove();
+  return address;
 }
 
 function paint(canvas, state) {
   if (!state.data || !canvas.isConnected) return;
-  const { width, height, at } = projection(canvas, state), data = state.data, ratio = window.devicePixelRatio || 1;
+  const { width, height } = size(canvas), ratio = window.devicePixelRatio || 1;
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
   }
-  const brush = canvas.getContext("2d"), look = getComputedStyle(canvas), colour = (name) => look.getPropertyValue(name).trim();
+  const brush = canvas.getContext("2d"), look = getComputedStyle(canvas);
   brush.setTransform(ratio, 0, 0, ratio, 0, 0);
   brush.clearRect(0, 0, width, height);
+  draw(brush, projection(canvas, state), state, (name) => look.getPropertyValue(name).trim());
+}
+
+// Edges, then users, then marks; `colour` gives what the page calls a colour.
+function draw(brush, { width, height, at }, state, colour) {
+  const { data } = state;
   const zoomed = Math.sqrt(state.scale), dense = Math.max(0.55, Math.min(2.2, 36 / Math.sqrt(data.users.length)));
   const radius = (i) => (1.3 + 0.45 * Math.sqrt(Math.min(data.followers[i], 400))) * dense * zoomed;
   const { source, target, probability } = data.edges, top = probability ? Math.max(...probability.slice(0, 1), 1e-9) : 1;

@@ -1,7 +1,8 @@
 // The next round: the question, the proposal with its reasons, one user changed for another, and the acceptance.
 
-import { address, announce, asId, button, busy, cost, count, decimal, field, finder, form, h, ids, interval, moneyInterval, num, numbers, section } from "./dom.js";
+import { announce, asId, button, busy, cost, count, decimal, field, finder, form, h, ids, interval, moneyInterval, num, numbers, section } from "./dom.js";
 import { campaign, get, newKey, post } from "./api.js";
+import { addressHere } from "./filters.js";
 import { catalogue, productText, strategyText, withId } from "./names.js";
 import { reasonTable } from "./rounds.js";
 import { termsOf, weary } from "./terms.js";
@@ -90,7 +91,7 @@ function proposed(world, place, asked, first, { again, useRest }) {
     if (JSON.stringify(body) !== sent) [key, sent] = [newKey(), JSON.stringify(body)];
     const opened = await post(campaign(name, "rounds"), body, { key });
     announce(`Round ${opened.number} is open.`);
-    location.hash = address("c", name, "rounds", opened.number);
+    location.hash = addressHere("c", name, "rounds", opened.number);
   }, LABELS), "primary");
 
   const afresh = button("Propose again", () => busy(afresh, said, again, LABELS));
@@ -101,7 +102,8 @@ function proposed(world, place, asked, first, { again, useRest }) {
 
   async function swap(old, fresh) {
     const seeds = now.explanation.seeds;
-    if (seeds.some((seed) => seed.user === fresh)) throw new Error(`${fresh} is on the list already.`);
+    const there = seeds.find((seed) => seed.user === fresh);
+    if (there) throw new Error(`${withId(there.user, there.name)} is on the list already.`);
     const users = now.strategies
       ? seeds.map((seed) => ({ user: seed.user === old ? fresh : seed.user, strategy: seed.strategy }))
       : seeds.map((seed) => (seed.user === old ? fresh : seed.user));
@@ -116,9 +118,9 @@ function proposed(world, place, asked, first, { again, useRest }) {
 
   function draw() {
     summary.replaceChildren(numbers("What to expect", expectations(now, best, changed.size)));
-    agreed.replaceChildren(termsOf(now), weary(now.fatigue, useRest) ?? "");
+    agreed.replaceChildren(termsOf(now, { ...world.about.settings.ask, ...asked }), weary(now.fatigue, useRest) ?? "");
     people.replaceChildren(reasonTable("Proposed users", now.explanation.seeds, Boolean(now.strategies), new Set(now.held_out.map(String)),
-      (seed) => change(world, seed, changed.get(seed.user), swap)));
+      (seed) => change(world, seed, best.explanation.seeds.find(({ user }) => user === changed.get(seed.user)), swap)));
   }
 
   draw();
@@ -163,7 +165,7 @@ function change(world, seed, was, swap) {
         event.preventDefault();
         if (!picker.input.value.trim()) return;
         const fresh = picker.chosen();
-        busy(go, said, () => swap(seed.user, asId(String(fresh), world.sample)));
+        busy(go, said, () => swap(seed.user, asId(String(fresh), world.sample)), { users: "The list" });
       });
       form.addEventListener("keydown", (event) => { if (event.key === "Escape") rest(); });
       cell.replaceChildren(form);
@@ -171,8 +173,8 @@ function change(world, seed, was, swap) {
     }, "small");
     start.setAttribute("aria-label", `Change ${withId(seed.user, seed.name)}`);
     start.dataset.user = String(seed.user);
-    const undo = was === undefined ? null : button("Undo", () => busy(undo, said, () => swap(seed.user, was)), "small quiet");
-    undo?.setAttribute("aria-label", `Back to ${was}`);
+    const undo = was === undefined ? null : button("Undo", () => busy(undo, said, () => swap(seed.user, was.user)), "small quiet");
+    undo?.setAttribute("aria-label", `Back to ${withId(was.user, was.name)}`);
     cell.replaceChildren(start, undo ?? "", said);
     if (document.activeElement === document.body) start.focus();
   };

@@ -4,11 +4,11 @@ import { address, announce, cost, count, day, decimal, h, keepingFocus, link, nu
 import { campaign, get, watch } from "./api.js";
 import { card, chart } from "./charts.js";
 import { moneyNumbers, revenueText } from "./money.js";
-import { filters, selected, selection, withSelection } from "./filters.js";
+import { addressHere, filters, linkHere, selected, selection } from "./filters.js";
 import { called, product, productText, strategy } from "./names.js";
 import { segments } from "./segments.js";
 
-const LAST = 12;
+const LAST = 12, OPEN = 3;  // rounds of the table, and open ones
 
 export async function overview(place, name, session) {
   const head = h("div"), bar = h("div"), pictures = h("div", { class: "cards" }), below = h("div");
@@ -17,10 +17,10 @@ export async function overview(place, name, session) {
   place.append(head, bar, pictures, below);
 
   async function draw(live) {
-    const [about, progress, notices, figures] = await Promise.all([
-      get(campaign(name)), get(campaign(name, "progress"), { rounds: 200, ...selection() }), get(campaign(name, "attention")), get(campaign(name, "figures"), selection())]);
+    const [about, progress, notices, figures, open] = await Promise.all([
+      get(campaign(name)), get(campaign(name, "progress"), { rounds: LAST, ...selection() }), get(campaign(name, "attention")), get(campaign(name, "figures"), selection()), openRounds(name)]);
     keepingFocus(place, () => {
-      head.replaceChildren(...opening(name, about, progress, notices, session));
+      head.replaceChildren(...opening(name, about, progress, notices, open, session));
       below.replaceChildren(...segments(progress), ...lastRounds(name, progress, session));
     });
     for (const [figure, made] of charts) {
@@ -44,34 +44,46 @@ export async function overview(place, name, session) {
   return watch(name, () => draw(true));
 }
 
-function opening(name, about, progress, notices, session) {
+// The newest open rounds, with what came of them so far.
+async function openRounds(name) {
+  if (selected()) return [];
+  const { items } = await get(campaign(name, "rounds"), { status: "open", limit: OPEN });
+  return Promise.all(items.map((one) => progressOf(name, one)));
+}
+
+// How one round is going, however many came after it.
+export async function progressOf(name, { number, opened }) {
+  const { rounds } = await get(campaign(name, "progress"), { since: (opened - 1).toFixed(3), until: (opened + 1).toFixed(3) });
+  return rounds.find((one) => one.number === number);
+}
+
+function opening(name, about, progress, notices, open, session) {
   const facts = [["users", about.users], ["edges", about.edges], ["products", about.products], ["strategies", about.strategies], ["rounds", about.rounds]]
     .filter(([, value]) => value).map(([what, value]) => h("li", {}, `${what} `, h("b", {}, num(value))));
   if (about.behind) facts.push(h("li", {}, "model behind by rounds ", h("b", {}, num(about.behind))));
   const parts = [h("ul", { class: "facts", "aria-label": "The campaign" }, facts, h("li", {}, `policy `, h("b", {}, about.policy)))];
   if (notices.length) parts.push(needed(name, notices));
-  if (!selected()) parts.push(whatNow(name, progress, session));
+  if (!selected()) parts.push(whatNow(name, about, open, session));
   if (progress.rounds.length) parts.push(numbers("Key numbers", keyNumbers(progress)));
   return parts;
 }
 
 // What needs a person today, the most urgent first.
 const needed = (name, notices) => section("Needs attention", h("ul", { class: "plain attention" }, notices.map((notice) => h("li", {},
-  notice.text, notice.round === null ? null : [" ", link(`See round\u00a0${notice.round}`, "c", name, "rounds", notice.round)]))));
+  notice.text, notice.round === null ? null : [" ", linkHere(`See round\u00a0${notice.round}`, "c", name, "rounds", notice.round)]))));
 
 // The one thing to do next.
-function whatNow(name, progress, session) {
-  const open = progress.rounds.filter((one) => one.status === "open").slice(-3).reverse();
-  const ask = session.may("operate") ? h("a", { class: `button ${open.length ? "" : "primary"}`, href: address("c", name, "next") }, progress.rounds.length ? "Next round" : "Ask for the first round") : null;
-  if (!progress.rounds.length) {
+function whatNow(name, about, open, session) {
+  const ask = session.may("operate") ? h("a", { class: `button ${open.length ? "" : "primary"}`, href: addressHere("c", name, "next") }, about.rounds ? "Next round" : "Ask for the first round") : null;
+  if (!about.rounds) {
     return section("No round yet", h("p", {}, "A round names the users to contact for one product, says how many responses to expect, and learns from what comes back."), ask);
   }
   if (!open.length) return h("div", { class: "now" }, h("p", {}, "All rounds are closed, and what came back is learned."), ask);
-  const lines = open.map((one) => h("li", {}, link(`Round ${one.number}`, "c", name, "rounds", one.number),
+  const lines = open.filter(Boolean).map((one) => h("li", {}, linkHere(`Round ${one.number}`, "c", name, "rounds", one.number),
     ` for ${productText(one.product)}: ${count(one.responders, "response")} so far`,
     one.expected ? `, ${reachText(one.expected)} expected.` : "."));
-  const more = progress.open.rounds - open.length;
-  return h("div", { class: "now" }, h("div", {}, h("p", {}, h("span", { class: "live" }), `${count(progress.open.rounds, "round")} open`),
+  const more = about.open - lines.length;
+  return h("div", { class: "now" }, h("div", {}, h("p", {}, h("span", { class: "live" }), `${count(about.open, "round")} open`),
     h("ul", { class: "plain" }, lines, more > 0 ? h("li", {}, `and ${num(more)} more`) : null)), ask);
 }
 
@@ -92,7 +104,7 @@ function lastRounds(name, progress, session) {
   const rows = progress.rounds.slice(-LAST).reverse().map((one) => roundRow(name, one, progress));
   const groups = [["Products", "Product", progress.products], ["Strategies", "Strategy", progress.strategies]].filter(([, , entries]) => entries.length);
   return [
-    section("Rounds", table("Rounds", roundColumns(progress), rows, ROUND_NUMBERS), h("p", { class: "actions" }, h("a", { href: withSelection(address("c", name, "rounds")) }, "All rounds"),
+    section("Rounds", table("Rounds", roundColumns(progress), rows, ROUND_NUMBERS), h("p", { class: "actions" }, h("a", { href: addressHere("c", name, "rounds") }, "All rounds"),
       session.may("operate") ? h("a", { href: `${campaign(name, "export")}?format=csv`, download: "" }, "Download everything as CSV") : null)),
     ...groups.map(([title, first, entries]) => section(title,
       h("p", {}, "Believed is the share of followers that was expected to respond when the rounds were opened, observed is the share that did."),
@@ -108,7 +120,7 @@ export const ROUND_NUMBERS = [3, 5, 8, 9];
 export const roundColumns = ({ revenue }) => (revenue ? [...ROUND_COLUMNS, "Revenue (90\u00a0% expected)"] : ROUND_COLUMNS);
 
 export const roundRow = (name, one, { revenue }) => [
-  h("span", { class: "whole" }, link(`Round ${one.number}`, "c", name, "rounds", one.number)),
+  h("span", { class: "whole" }, linkHere(`Round ${one.number}`, "c", name, "rounds", one.number)),
   h("span", { class: "date" }, day(one.opened)),
   h("span", { class: `state ${one.status}` }, one.kind === "ask" ? one.status : `${one.status} (${one.kind})`),
   num(one.responders), reachText(one.expected), num(one.contacted), product(one.product),

@@ -4,12 +4,12 @@ import { button, busy, cost, decimal, done, field, finder, fine, h, interval, ke
 import { campaign, get, post, watch } from "./api.js";
 import { filters, selected, selection } from "./filters.js";
 import { roundMoney } from "./money.js";
-import { called, productText, strategy } from "./names.js";
+import { called, productText, strategy, withId } from "./names.js";
 import { searchUsers } from "./next.js";
-import { ROUND_NUMBERS, roundColumns, roundRow } from "./overview.js";
+import { progressOf, ROUND_NUMBERS, roundColumns, roundRow } from "./overview.js";
 import { counted, rowsForm } from "./uploads.js";
 
-const MOST = 1000;
+const MOST = 10000;  // the most that the service lists
 
 export async function rounds(place, name, session) {
   const list = paged("Rounds", [], [], ROUND_NUMBERS), last = h("p", { class: "hint", hidden: true }, `The last ${num(MOST)} rounds.`);
@@ -37,9 +37,8 @@ export async function round(place, name, key, session) {
   let last = null, drawnFor = "";
 
   async function draw() {
-    const [one, about] = await Promise.all([get(campaign(name, "rounds", key)), get(campaign(name))]);
-    const progress = await get(campaign(name, "progress"), { rounds: Math.min(MOST, Math.max(1, about.rounds - one.number + 1)) });
-    const told = progress.rounds.find((each) => each.number === one.number);
+    const one = await get(campaign(name, "rounds", key));
+    const told = await progressOf(name, one);
     top.replaceChildren(...standing(one, told));
     if (drawnFor !== one.status) {
       drawnFor = one.status;
@@ -161,6 +160,11 @@ const followers = (users) => (users.length
 
 const number = (value) => (value === null || value === undefined ? "–" : fine(value));
 
+// The service's text begins with the user's id.
+function byName({ user, name, text }) {
+  return name ? text.replace(/^('(\\.|[^'\\])*'|"(\\.|[^"\\])*"|-?\d+)/, () => withId(user, name)) : text;
+}
+
 function why(name, one, byUser) {
   const user = finder(searchUsers(name)), said = h("div", { "aria-live": "polite" }), submit = h("button", {}, "Explain");
   const form = h("form", { class: "inline" }, field("Why not somebody else?", user.input, "Type the name or the id of a user."), user.list, submit);
@@ -169,7 +173,7 @@ function why(name, one, byUser) {
     busy(submit, said, async () => {
       const wanted = String(user.chosen());
       const explanation = byUser.get(wanted) || await get(campaign(name, "rounds", one.id, "explanation"), { user: wanted });
-      said.replaceChildren(note(h("p", {}, explanation.text)));
+      said.replaceChildren(note(h("p", {}, byName(explanation))));
     });
   });
   return h("div", {}, form, said);

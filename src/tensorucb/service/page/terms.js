@@ -12,8 +12,17 @@ const byGroup = (value) => (typeof value === "object" ? Object.entries(value).ma
 // How many users get which.
 const given = (strategies) => [...new Set(strategies)].map((each) => `${strategyText(each)} for ${num(strategies.filter((one) => one === each).length)}`).join(", ");
 
-// Rows of a list: what it is, and what holds in this round. Each comes from the service.
-export function termsOf({ terms, deadline, cost: spent, held_out: held, seeds, strategies, return_on_cost: returned }) {
+const SHOWN = 5;  // users of a list
+
+function named(users) {
+  if (!users?.length) return null;
+  const more = users.length > SHOWN ? ` and ${num(users.length - SHOWN)} more` : "";
+  return `${num(users.length)}: ${users.slice(0, SHOWN).join(", ")}${more}`;
+}
+
+// Rows of a list: what it is, and what holds in this round. Each comes from the service, but for the lists of users that
+// were `asked` for.
+export function termsOf({ terms, deadline, cost: spent, held_out: held, seeds, strategies, return_on_cost: returned }, asked) {
   const rows = [
     ["Contacted", `${num(seeds.length)} users`],
     ["Held out", held.length ? `${num(held.length)} users, drawn at random; a share of ${Math.round(100 * terms.holdout)}\u00a0% is asked for` : "nobody"],
@@ -28,6 +37,9 @@ export function termsOf({ terms, deadline, cost: spent, held_out: held, seeds, s
     ["Return on cost", returned ? `${fine(returned.mean)} expected (${Math.round(100 * returned.level)}\u00a0%: ${fine(returned.low)} to ${fine(returned.high)})` : null],
     ["Most users of each group", terms.quotas === undefined ? null : byGroup(terms.quotas)],
     ["Fewest users of each group", terms.minima === undefined ? null : byGroup(terms.minima)],
+    ["Never these users", named(asked.exclude)],
+    ["Always these users", named(asked.must_include)],
+    ["Only among these users", named(asked.candidates)],
     ["Counted as reach", COUNTED[terms.objective] ?? terms.objective],
     ["A purchase counts for", CREDITS[terms.credit] ?? terms.credit],
   ];

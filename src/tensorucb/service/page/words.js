@@ -17,8 +17,11 @@ const CONSTANTS = { None: "nothing", True: "yes", False: "no" };
 
 // `labels` are those of the fields that were sent, by name; a function says what to do with a value.
 export function inPageWords(parts, labels = {}) {
-  return parts.map((part) => (typeof part === "string" ? part : named(part, labels))).join("");
+  return parts.reduce((said, part) => said + (typeof part === "string" ? part : begun(said, named(part, labels))), "");
 }
+
+// What stands at the beginning of a sentence begins with a large letter.
+const begun = (said, words) => (/(^|[.:?] )$/.test(said) && words.startsWith("the ") ? words.replace("t", "T") : words);
 
 function named({ kind, name, value }, labels) {
   if (kind === "call") return CALLS[name] || name;
