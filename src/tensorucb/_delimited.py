@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from tensorucb.checks import check_path, shown, shown_path
-from tensorucb.errors import FileFormatError
+from tensorucb.errors import TableError
 from tensorucb.memory import check_memory
 
 TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
@@ -47,7 +47,7 @@ def suffix_of(path: Path, suffixes: Sequence[str] = (*TEXT, *LINES, PARQUET)) ->
     name = path.name.lower()
     suffix = next((suffix for suffix in suffixes if name.endswith(suffix)), None)
     if suffix is None:
-        raise FileFormatError(
+        raise TableError(
             f"{shown_path(path)} does not end in one of {', '.join(suffixes)}; the suffix tells the format."
         )
     return suffix
@@ -60,7 +60,7 @@ def file_errors(path: Path, suffix: str) -> Iterator[None]:
         yield
     except (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise FileFormatError(
+        raise TableError(
             f"cannot read {shown_path(path)}: {shown(reason, 120)[1:-1]}. "
             f"Check the path, and that it is a complete {suffix} file."
         ) from error
@@ -125,7 +125,7 @@ def text_source(source: Any, names: Sequence[str] | None, separator: str | None)
             remarks.append(f"fields are separated by {_MARKS.get(separator, shown(separator))}")
         columns = [name.strip() for name in next(csv.reader([head], delimiter=separator), [])]
         if not columns:
-            raise FileFormatError(f"{path.name} is empty: there is not even a line with the names of columns.")
+            raise TableError(f"{path.name} is empty: there is not even a line with the names of columns.")
     else:
         columns = list(names)
     between = separator or ","

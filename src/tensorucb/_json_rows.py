@@ -15,28 +15,34 @@ from typing import Any
 import polars as pl
 
 from tensorucb.checks import shown
-from tensorucb.errors import FileFormatError
+from tensorucb.errors import TableError
 
 _BATCH = 1_000
 
 
 @dataclass(frozen=True)
-class JsonLines:
-    """Rows that are read as a file of NDJSON is, such as those on the standard input; ``origin`` is what errors say."""
+class JsonRows:
+    """The text of rows in JSON, by ``lines`` or as a list, which is no file.
+
+    ``origin`` is what errors call it. ``check`` may refuse so many rows and columns before they are made. ``written``
+    says whether somebody wrote the ids as text, where a number is not told from how it is written.
+    """
 
     content: bytes
     origin: str
+    lines: bool = True
+    check: Callable[[int, int], None] = lambda rows, columns: None
+    written: bool = False
 
 
-def json_frame(
-    content: bytes, origin: str, *, lines: bool, check: Callable[[int, int], None] = lambda rows, columns: None
-) -> pl.DataFrame:
-    """The rows as a table; ``check`` may refuse so many rows and columns before they are made."""
+def json_frame(source: JsonRows) -> pl.DataFrame:
+    """The rows as a table."""
+    origin = source.origin
     columns: dict[str, list[Any]] = {}
     n_rows = 0
-    for batch in _batches(content, origin, lines):
+    for batch in _batches(source.content, origin, source.lines):
         names = dict.fromkeys(chain(columns, *batch))
-        check(n_rows + len(batch), len(names))
+        source.check(n_rows + len(batch), len(names))
         for name in names:
             column = columns.setdefault(name, [None] * n_rows)
             column += [row.get(name) for row in batch]
@@ -44,7 +50,7 @@ def json_frame(
     try:
         return pl.DataFrame({name: _column(values) for name, values in columns.items()})
     except UnicodeEncodeError as error:
-        raise FileFormatError(f"{origin} holds {shown(error.object, 40)}, which is no valid Unicode.") from None
+        raise TableError(f"{origin} holds {shown(error.object, 40)}, which is no valid Unicode.") from None
 
 
 def _batches(content: bytes, origin: str, lines: bool) -> Iterator[list[dict[str, Any]]]:
@@ -52,7 +58,7 @@ def _batches(content: bytes, origin: str, lines: bool) -> Iterator[list[dict[str
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise FileFormatError(f"{origin} is no text in UTF-8; save or send it so.") from None
+        raise TableError(f"{origin} is no text in UTF-8; save or send it so.") from None
     whole: list[Any] = [line.strip() for line in text.split("\n")] if lines else _listed(text, origin)
     for start in range(0, len(whole), _BATCH):
         part = whole[start : start + _BATCH]
@@ -72,7 +78,7 @@ def _of_lines(lines: list[str], before: int, origin: str) -> list[Any]:
         with suppress(ValueError, RecursionError):
             row = json.loads(line or "{}")
         if not isinstance(row, dict):
-            raise FileFormatError(f"line {number} of {origin} is no JSON object; each line is one row.")
+            raise TableError(f"line {number} of {origin} is no JSON object; each line is one row.")
         if line:
             rows.append(row)
     return rows
@@ -82,12 +88,12 @@ def _listed(text: str, origin: str) -> list[Any]:
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{origin} is no JSON ({str(error)[:100]}).") from None
+        raise TableError(f"{origin} is no JSON ({str(error)[:100]}).") from None
     if not isinstance(rows, list):
-        raise FileFormatError(f'{origin} must be a list of rows: [{{"source": …, "target": …, "outcome": …}}, …].')
+        raise TableError(f'{origin} must be a list of rows: [{{"source": …, "target": …, "outcome": …}}, …].')
     strange = next((number for number, row in enumerate(rows, 1) if not isinstance(row, dict)), None)
     if strange is not None:
-        raise FileFormatError(f'row {strange} of {origin} is no JSON object such as {{"user": …, "time": …}}.')
+        raise TableError(f'row {strange} of {origin} is no JSON object such as {{"user": …, "time": …}}.')
     return rows
 
 

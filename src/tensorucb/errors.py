@@ -5,6 +5,7 @@
     │   ├── UnknownIdError (KeyError)    an id that the graph, the campaign or the store does not hold
     │   └── ShapeError                   arrays whose shapes do not fit each other
     ├── FileFormatError                  a file that is damaged, foreign or malformed
+    │   └── TableError                   a table that the caller brought, and that cannot be read
     ├── StoreError                       a database that is full, locked, read-only or out of reach
     ├── EngineError                      a cluster that is out of reach, of another version, or lost on the way
     ├── ServiceError                     a service that refuses, fails or does not answer
@@ -35,6 +36,7 @@ __all__ = [
     "ShapeError",
     "StateError",
     "StoreError",
+    "TableError",
     "TensorUCBError",
     "UnknownIdError",
 ]
@@ -157,6 +159,10 @@ class ShapeError(InputError):
 
 class FileFormatError(TensorUCBError):
     """A file that is damaged, foreign or malformed."""
+
+
+class TableError(FileFormatError):
+    """A table that the caller brought, and that cannot be read; other files may be our own."""
 
 
 class StoreError(TensorUCBError):

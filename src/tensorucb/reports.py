@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorucb.checks import check_flag, check_share, shown
-from tensorucb.errors import FileFormatError, Mention, TensorUCBError, argument
+from tensorucb.errors import Mention, TableError, TensorUCBError, argument
 
 _FIRST_LINES = 5
 
@@ -95,7 +95,7 @@ class FileReport:
     def check(
         self,
         tolerance: Tolerance,
-        kind: type[TensorUCBError] = FileFormatError,
+        kind: type[TensorUCBError] = TableError,
         advice: tuple[str | Mention, ...] = ("Mend them",),
     ) -> None:
         """Refuse the table if more of its rows are malformed than the tolerance allows."""

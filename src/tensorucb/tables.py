@@ -38,7 +38,7 @@ from tensorucb._delimited import (
     suffix_of,
     text_source,
 )
-from tensorucb._json_rows import JsonLines, json_frame
+from tensorucb._json_rows import JsonRows, json_frame
 from tensorucb.checks import (
     array_of,
     check_mapping,
@@ -49,7 +49,7 @@ from tensorucb.checks import (
     shown,
     shown_path,
 )
-from tensorucb.errors import FileFormatError, InputError, Mention, ShapeError, TensorUCBError, argument
+from tensorucb.errors import InputError, Mention, ShapeError, TableError, TensorUCBError, argument
 from tensorucb.files import FORMULA
 from tensorucb.memory import check_memory
 from tensorucb.reports import STRICT, FileReport, LeftOut
@@ -172,7 +172,7 @@ def read(
         The time zone of dates, and of times that name none.
     """
     came = _source_of(name, source, header, separator)
-    error = FileFormatError if isinstance(source, str | os.PathLike) else InputError
+    error = TableError if isinstance(source, str | os.PathLike) else InputError
     names = find_columns(came.origin, came.columns, fields, columns, usually, part_of, error)
     how = How(came.text, zone)
     kept = []
@@ -205,7 +205,7 @@ def read(
         beside = beside.select(guess(beside[column], how) for column in beside.columns)
     remarks = (*came.remarks, *how.remarks.values())
     report = FileReport(came.origin, n_rows, frame.height, left_out, ignored, remarks)
-    return Table(frame, report, beside, names, came.columns, came.text or _is_lines(source))
+    return Table(frame, report, beside, names, came.columns, _is_written(source))
 
 
 def first_rows(name: str, source: Any, most: int) -> pl.DataFrame:
@@ -235,10 +235,11 @@ def is_text(source: Any) -> bool:
     return isinstance(source, str | os.PathLike) and suffix_of(check_path("path", source)) in TEXT
 
 
-def _is_lines(source: Any) -> bool:
-    """Whether a table is NDJSON."""
-    is_path = isinstance(source, str | os.PathLike)
-    return isinstance(source, JsonLines) or (is_path and suffix_of(check_path("path", source)) in LINES)
+def _is_written(source: Any) -> bool:
+    """Whether a table is text, in which a number is not told from how it is written."""
+    if isinstance(source, JsonRows):
+        return source.written
+    return isinstance(source, str | os.PathLike) and suffix_of(check_path("path", source)) != PARQUET
 
 
 def _source_of(name: str, source: Any, header: Sequence[str] | None = None, separator: str | None = None) -> Source:
@@ -253,7 +254,7 @@ def _frame_source(name: str, source: Any) -> Source:
             header = pl.scan_parquet(path, glob=False).collect_schema().names()
         return Source(path.name, header, lambda wanted: _numbered(read_file(path, columns=wanted)))
     frame = as_frame(name, source)
-    origin = source.origin if isinstance(source, JsonLines) else name if path is None else path.name
+    origin = source.origin if isinstance(source, JsonRows) else name if path is None else path.name
     return Source(
         origin,
         frame.columns,
@@ -271,8 +272,8 @@ def as_frame(name: str, source: Any) -> pl.DataFrame:
     """Any table as a polars frame; a text file's columns are numbers where all cells are."""
     if isinstance(source, str | os.PathLike):
         return read_file(check_path(name, source))
-    if isinstance(source, JsonLines):
-        return json_frame(source.content, source.origin, lines=True)
+    if isinstance(source, JsonRows):
+        return json_frame(source)
     if isinstance(source, list | tuple):
         return _from_records(name, source)
     try:
@@ -385,7 +386,7 @@ def find_columns(
     columns: Mapping[str, str] | None = None,
     usually: Mapping[str, str] | None = None,
     part_of: str | None = None,
-    error: type[TensorUCBError] = FileFormatError,
+    error: type[TensorUCBError] = TableError,
 ) -> dict[str, str]:
     """The column of each field that is there; one error for all that are missing or could be several."""
     candidates = candidate_columns(header, fields, columns, usually)
@@ -400,7 +401,7 @@ def find_columns(
         elif matches:
             names[field.name] = matches[0]
             if list(header).count(matches[0]) > 1:
-                raise FileFormatError(f"{origin} has the column {matches[0]} more than once. Leave one.")
+                raise TableError(f"{origin} has the column {matches[0]} more than once. Leave one.")
             continue
         elif told or not field.optional:
             usual = [name for name in field.usual if name != field.name]
@@ -418,7 +419,7 @@ def find_columns(
         )
     shared = [meaning for meaning in names if list(names.values()).count(names[meaning]) > 1]
     if shared:
-        raise FileFormatError(
+        raise TableError(
             f"{origin}: the column {names[shared[0]]} cannot be the {' and the '.join(shared)} at once.",
             advice=("Name another one with ", *_repairs(shared[1:], part_of), "."),
         )
@@ -486,7 +487,7 @@ def read_file(path: Path, *, columns: list[str] | None = None, most_rows: int | 
         if suffix == PARQUET:
             return _read_parquet(path, columns, most_rows)
         check_memory(f"reading {shown_path(path)}", path.stat().st_size * 8.0)
-        return json_frame(path.read_bytes(), path.name, lines=True)
+        return json_frame(JsonRows(path.read_bytes(), path.name))
 
 
 def _read_parquet(path: Path, columns: list[str] | None, most_rows: int | None) -> pl.DataFrame:

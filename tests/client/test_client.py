@@ -111,6 +111,33 @@ def test_responses_in_every_form(campaign, form, tmp_path):
     assert (report.accepted, report.unknown) == (2, 1)
 
 
+def test_a_short_frame_starts_no_process_and_a_strange_one_is_sent_as_it_is(campaign, own, monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        subprocess, "run", lambda *given, real=subprocess.run, **more: started.append(1) or real(*given, **more)
+    )
+    ask = campaign.ask("tea", k=2)
+    rows = {"user": ["eve", "fay", "a guest"], "time": [ask.opened + 60.0, ask.opened + 61.0, float("nan")]}
+    frames = {
+        "text": pl.DataFrame(rows),
+        "many": pl.concat([pl.DataFrame(rows)] * 2_000),
+        "infinite": pl.DataFrame({**rows, "amount": [1.0, None, float("inf")]}),
+        "moments": pl.DataFrame(rows).with_columns((pl.col("time").fill_nan(None) * 1e6).cast(pl.Datetime("us"))),
+        "none": pl.DataFrame({"user": [], "time": []}, schema={"user": pl.String, "time": pl.Float64}),
+    }
+    processes = {}
+    for name, frame in frames.items():
+        before = len(started)
+        told = campaign.tell(ask.id, frame, max_left_out=1.0)
+        processes[name] = len(started) - before
+        # The same rows told in this process: all are there already, and the same ones are left out.
+        again = own.tell(ask.id, frame, max_left_out=1.0)
+        assert (again.accepted, again.duplicates) == (0, told.accepted + told.duplicates)
+        assert again.unknown == told.unknown
+        assert [e for e in again.left_out if e.malformed] == [e for e in told.left_out if e.malformed]
+    assert processes == {"text": 0, "many": 1, "infinite": 1, "moments": 1, "none": 1}
+
+
 def test_a_log_history_and_growth(campaign, own, tmp_path):
     ask = campaign.ask("tea", k=1)
     log = {"user": ["eve", "fay"], "item": ["tea", "jam"], "time": [ask.opened + 60, ask.opened + 70]}

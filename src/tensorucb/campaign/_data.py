@@ -24,7 +24,7 @@ from tensorucb.campaign._tables import (
     with_consent,
 )
 from tensorucb.checks import check_report
-from tensorucb.errors import FileFormatError
+from tensorucb.errors import TableError
 from tensorucb.features import ProductFeatures, TableFeatures, TopicModel, UserProfile, degree_features, user_profile
 from tensorucb.features import laplacian_eigenmap as eigenmap_of
 from tensorucb.graph import Graph
@@ -220,7 +220,7 @@ def read_campaign_data(
     offered = _offered(offers, lines)
     for table, rows in (("products", catalogue), ("users", people)):
         if table in told and rows is None:
-            raise FileFormatError(f"names columns of {table}, but there is no file of {table}.", argument="kinds")
+            raise TableError(f"names columns of {table}, but there is no file of {table}.", argument="kinds")
     step(0, "topics of products, by who bought them")
     topics = _topics(log, graph.n_nodes, lines)
     step(1, "features of products")

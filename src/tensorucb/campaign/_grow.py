@@ -33,7 +33,7 @@ from tensorucb.campaign._tables import (
     user_table,
 )
 from tensorucb.checks import check_mapping, check_number, shown
-from tensorucb.errors import FileFormatError, InputError, call
+from tensorucb.errors import InputError, TableError, call
 from tensorucb.features import ProductFeatures, TableFeatures, UserProfile
 from tensorucb.graph._ids import id_array
 
@@ -265,7 +265,7 @@ def column_from(campaign: Campaign, path: Path, meaning: str) -> NDArray[Any]:
     rows = _rows(campaign, path, "users")
     column = rows.by_user().get(f"{meaning}s")
     if column is None:
-        raise FileFormatError(f"{path.name} has no column {meaning!r}. Give it a column user and a column {meaning}.")
+        raise TableError(f"{path.name} has no column {meaning!r}. Give it a column user and a column {meaning}.")
     return column[order_of("user", pl.Series("user", rows.ids), campaign.graph.ids)]
 
 

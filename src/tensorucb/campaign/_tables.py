@@ -19,7 +19,7 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import as_consent
 from tensorucb.campaign._segments import texts_of
 from tensorucb.checks import check_array, check_mapping, check_path, check_text, shown, shown_path
-from tensorucb.errors import FileFormatError, InputError, ShapeError, argument
+from tensorucb.errors import InputError, ShapeError, TableError, argument
 from tensorucb.features import TableFeatures
 from tensorucb.features._table import as_frame
 from tensorucb.graph._ids import IdIndex
@@ -214,9 +214,7 @@ def features_of_strategies(rows: Rows) -> tuple[F64, list[str]]:
     numeric = [name for name in rows.table.columns if rows.table[name].dtype.is_numeric()]
     features = rows.table.select(numeric).to_numpy().astype(np.float64) if numeric else np.eye(len(rows.ids))
     if not np.isfinite(features).all():
-        raise FileFormatError(
-            f"{rows.file} has empty cells among its numbers. Fill them: they are a strategy's features."
-        )
+        raise TableError(f"{rows.file} has empty cells among its numbers. Fill them: they are a strategy's features.")
     return features, numeric
 
 

@@ -20,7 +20,7 @@ from tensorucb.money import money
 from tensorucb.question import ARGUMENTS, help_of
 
 if TYPE_CHECKING:
-    from tensorucb._json_rows import JsonLines
+    from tensorucb._json_rows import JsonRows
     from tensorucb.campaign import Ask, Campaign, Preview, TellReport
 
 Users = list[str] | None
@@ -264,13 +264,13 @@ def _told(report: TellReport) -> Iterator[Block]:
         yield Remark(f"  row {clash.row}: {edge}: {clash.told} came, {clash.kept} stands")
 
 
-def _stdin_rows() -> JsonLines:
+def _stdin_rows() -> JsonRows:
     """The rows on stdin, which are read as a file of them is."""
-    from tensorucb._json_rows import JsonLines
+    from tensorucb._json_rows import JsonRows
 
     if sys.stdin is None:
         raise InputError("nothing comes on stdin: it is closed. Name a file instead of -.")
-    return JsonLines(sys.stdin.buffer.read(), "stdin")
+    return JsonRows(sys.stdin.buffer.read(), "stdin", written=True)
 
 
 def _closed(campaign: Campaign, round_id: str, early: bool) -> Ask:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, timedelta
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,12 @@ from tensorucb.checks import check_path, plain, refusal, shown
 from tensorucb.errors import FileFormatError, InputError, ServiceError
 from tensorucb.moments import duration, duration_text, unix_seconds
 
+if TYPE_CHECKING:
+    import polars as pl
+
 T = TypeVar("T")
+_ROWS = ".ndjson"
+_SHORT = 1 << 16  # bytes of text for which a service starts no process of its own
 
 _KINDS = {
     ".csv": "text/csv",
@@ -54,10 +59,11 @@ def record(kind: type[T], document: Any) -> T:
 
 
 @contextmanager
-def upload_of(name: str, table: Any) -> Iterator[tuple[str, IO[bytes], str]]:
+def upload_of(name: str, table: Any, *, short_as_text: bool = False) -> Iterator[tuple[str, IO[bytes], str]]:
     """A table on its way, as httpx takes a file: its name, what is in it, and its media type.
 
-    A file is sent as it is, a frame or columns as Parquet, rows as JSON.
+    A file is sent as it is, a frame or columns as Parquet, rows as JSON; ``short_as_text`` says whether a short frame
+    is sent as rows too, which a service reads on the spot.
     """
     content: IO[bytes]
     if isinstance(table, Mapping) and not any(_is_column(value) for value in table.values()):
@@ -72,12 +78,12 @@ def upload_of(name: str, table: Any) -> Iterator[tuple[str, IO[bytes], str]]:
         except OSError as error:
             raise FileFormatError(f"cannot read {shown(str(path), 400)}: {error.strerror}. Check the path.") from error
     elif isinstance(table, list | tuple):
-        suffix = ".ndjson"
+        suffix = _ROWS
         lines = [json.dumps(as_json(f"{name}[{at}]", row)) for at, row in enumerate(table)]
         content = io.BytesIO("".join(f"{line}\n" for line in lines).encode())
     else:
-        suffix = ".parquet"
-        content = io.BytesIO(_parquet(name, table))
+        suffix, text = _packed(name, table, short_as_text)
+        content = io.BytesIO(text)
     with content:
         yield f"{name}{'.ndjson' if suffix == '.jsonl' else suffix}", content, _KINDS[suffix]
 
@@ -86,14 +92,31 @@ def _is_column(value: Any) -> bool:
     return hasattr(plain(value), "__len__") and not isinstance(value, str)
 
 
-def _parquet(name: str, table: Any) -> bytes:
+def _packed(name: str, table: Any, short_as_text: bool) -> tuple[str, bytes]:
+    """A frame or columns as a file: its suffix, and what is in it."""
     import polars as pl
 
     from tensorucb.tables import as_frame
 
+    frame = as_frame(name, table)
+    if short_as_text and frame.height and frame.estimated_size() <= _SHORT and _is_plain(frame):
+        text = frame.write_ndjson().encode()
+        if len(text) <= _SHORT:
+            return _ROWS, text
     held = io.BytesIO()
     try:
-        as_frame(name, table).write_parquet(held)
+        frame.write_parquet(held)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise InputError(f"cannot be sent as a table ({shown(str(error))[1:-1]}).", argument=name) from error
-    return held.getvalue()
+    return ".parquet", held.getvalue()
+
+
+def _is_plain(frame: pl.DataFrame) -> bool:
+    """Whether JSON holds all cells as they are: texts, numbers that are finite or missing, and flags."""
+    import polars as pl
+
+    return all(
+        column.dtype in (pl.String, pl.Boolean, pl.Int64, pl.Int32)
+        or (column.dtype == pl.Float64 and not column.is_infinite().any())
+        for column in frame.get_columns()
+    )

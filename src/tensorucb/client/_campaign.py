@@ -55,7 +55,8 @@ class RemoteCampaign:
     """A campaign on a service. Get one from :meth:`Client.campaign` or :meth:`Client.create_campaign`.
 
     Methods take and return the same as those of :class:`~tensorucb.campaign.Campaign`, and raise the same errors.
-    Responses and other tables are sent as Parquet if they are frames or columns, and as they are if they are files.
+    Responses are sent as they are if they are a file, as rows if they are few or are given as rows, and as Parquet if
+    they are a long frame or long columns.
 
     Examples
     --------

@@ -74,7 +74,7 @@ class Connection:
 
     def upload(self, table: Any, *path: Any, **params: Any) -> Any:
         """The answer to a writing call with a table of responses as its body."""
-        with upload_of("responses", table) as (_, content, kind):
+        with upload_of("responses", table, short_as_text=True) as (_, content, kind):
             return self.send("POST", *path, params=params, content=content, headers={"Content-Type": kind}).json()
 
     def send(self, method: str, *path: Any, key: str | None = None, **request: Any) -> httpx.Response:

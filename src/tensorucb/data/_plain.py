@@ -13,7 +13,7 @@ import polars as pl
 
 from tensorucb.checks import check_choice, check_path, check_text, shown, shown_path
 from tensorucb.data._dataset import ActionLog, Dataset, check_dataset
-from tensorucb.errors import FileFormatError, InputError
+from tensorucb.errors import InputError, TableError
 from tensorucb.files import FORMULA, atomic_write, write_bytes
 from tensorucb.graph import Graph
 from tensorucb.moments import Duration, duration, duration_text
@@ -43,7 +43,7 @@ def _read(
     fields = [f._replace(kind="text") if text_users and f.name in users else f for f in TABLES[table]]
     rows = read(table, source, fields, columns=columns, part_of=table, zone=zone)
     if not rows.report.rows:
-        raise FileFormatError(f"{rows.report.file} holds no rows. Check that it was fetched or written in full.")
+        raise TableError(f"{rows.report.file} holds no rows. Check that it was fetched or written in full.")
     rows.report.check(tolerance)
     if guarded and rows.text:
         bare = rows.frame.with_columns(pl.col(pl.String).str.replace(f"^'{FORMULA[1:]}", "$1"))
@@ -62,7 +62,7 @@ def _meta(path: Path | None) -> tuple[str | None, str | None, bool]:
             duration("window", window)
         return None if name is None else check_text("name", name), window, meta.get(_GUARDED) is True
     except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise FileFormatError(
+        raise TableError(
             f"{shown_path(path.name)} is not readable: {shown(str(error).rstrip('.'), 120)[1:-1]}. "
             'It should hold {"name": text, "window": "7d" or null}. Mend or delete it.'
         ) from error
@@ -75,7 +75,7 @@ def read_links(
     check_choice("id_type", id_type, ("auto", "int", "str"))
     links = _read("edges", edges, columns, id_type == "str", tolerance, guarded)
     if id_type == "int" and pl.String in links.frame.schema.values():
-        raise FileFormatError(f"{links.report.file} holds ids of users that are not whole numbers, as they should be.")
+        raise TableError(f"{links.report.file} holds ids of users that are not whole numbers, as they should be.")
     return links
 
 
@@ -114,7 +114,7 @@ def _graph(links: pl.DataFrame, report: FileReport) -> tuple[Graph, FileReport]:
     links, twins = _set_aside(links, first, "a repeated link")
     report = report.without(loops, twins)
     if not links.height:
-        raise FileFormatError(f"{report.file} holds no usable link: {report}")
+        raise TableError(f"{report.file} holds no usable link: {report}")
     return Graph.from_edges(links["source"].to_numpy(), links["target"].to_numpy()), report
 
 
@@ -168,9 +168,7 @@ def table_files(directory: Path, wanted: Sequence[str]) -> tuple[dict[str, Path 
         names = [name + end for name in NAMES.get(table, (table,)) for end in _ENDS]
         present = [files[name] for name in names if name in files]
         if len(present) > 1:
-            raise FileFormatError(
-                f"the directory holds both {present[0].name} and {present[1].name}. Leave one of them."
-            )
+            raise TableError(f"the directory holds both {present[0].name} and {present[1].name}. Leave one of them.")
         tables[table] = present[0] if present else None
     return tables, files.get(_META)
 
@@ -203,7 +201,7 @@ def read_dataset(directory: str | os.PathLike[str], *, name: str | None = None, 
     label = folder.resolve().name if name is None else check_text("name", name)
     files, meta = table_files(folder, ("edges", "actions"))
     if files["edges"] is None:
-        raise FileFormatError(f"no data set in {shown_path(folder)}. A directory should hold {_FORM}.")
+        raise TableError(f"no data set in {shown_path(folder)}. A directory should hold {_FORM}.")
     return read_plain(files["edges"], files["actions"], meta, label, tolerance=tolerance)
 
 

@@ -492,7 +492,7 @@ async def tell(at: ForOperator, round: Round, request: Request, options: RowOpti
 
         def call() -> library.TellReport:
             try:
-                return at.campaign.tell(round, rows(), **options)
+                return at.campaign.tell(round, rows, **options)
             except UnknownIdError:
                 at.round(round)
                 raise
@@ -509,7 +509,7 @@ async def tell_log(at: ForOperator, request: Request, options: RowOptions) -> li
     A row belongs to the round in its field round, or to the rounds of its field product in whose window it falls.
     """
     async with received_rows(request) as rows:
-        report = await at.tell(lambda: at.campaign.tell_log(rows(), **options))
+        report = await at.tell(lambda: at.campaign.tell_log(rows, **options))
     request.app.state.metrics.told(report.accepted)
     return report
 

@@ -307,9 +307,7 @@ async def history(
 ) -> HistoryReport:
     """Learn from past campaigns or from a log of purchases, before everything else in the order of learning."""
     async with received_rows(request) as rows:
-        return await at.choose(
-            lambda: at.campaign.import_history(rows(), at.product(product), window=window, **options)
-        )
+        return await at.choose(lambda: at.campaign.import_history(rows, at.product(product), window=window, **options))
 
 
 @router.post("/expire")

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tensorucb._delimited import between_fields
-from tensorucb._json_rows import json_frame
-from tensorucb.errors import FileFormatError
+from tensorucb._json_rows import JsonRows, json_frame
+from tensorucb.errors import TableError
 from tensorucb.tables import read_file
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ PACKED = {
 _PART = 1 << 20
 
 
-class TooLargeError(FileFormatError):
+class TooLargeError(TableError):
     """A file that is sound, as far as was seen, but needs too much."""
 
 
@@ -73,14 +73,14 @@ def unpack(path: Path) -> Path:
     if path.suffix == ".csv":
         _check_text(path)
         # What is wrong with its rows is said by those who read it for good, and some of them are lenient.
-        with suppress(FileFormatError):
+        with suppress(TableError):
             _check_growth(read_file(path), size)
         return path
     if path.suffix == ".parquet":
         frame = read_file(path, most_rows=MOST_ROWS + 1)
         _check_growth(frame, size)
     else:
-        frame = json_rows(path.read_bytes(), lines=path.suffix == ".ndjson")
+        frame = json_frame(body_rows(path.read_bytes(), path.name, lines=path.suffix == ".ndjson"))
     plain = path.with_suffix(".parquet")
     frame.write_parquet(plain, compression="uncompressed")
     return plain
@@ -92,7 +92,7 @@ def _check_text(path: Path) -> None:
         head = file.read(_PART)
         packed = next((name for mark, name in PACKED.items() if head.startswith(mark)), None)
         if packed is not None:
-            raise FileFormatError(f"{path.name} is packed by {packed}, not text. Unpack it first.")
+            raise TableError(f"{path.name} is packed by {packed}, not text. Unpack it first.")
         header = re.split(rb"[\r\n]", head, maxsplit=1)[0].decode("utf-8", "replace")
         columns = 1 + header.count(between_fields(path.suffix, header))
         lines = 0
@@ -125,9 +125,9 @@ def _check_growth(frame: pl.DataFrame, size: int) -> None:
         raise _too_much(size, f"{_FREE_BYTES + _GROWTH * size:,} bytes when it is unpacked")
 
 
-def json_rows(content: bytes, *, lines: bool) -> pl.DataFrame:
+def body_rows(content: bytes, origin: str, *, lines: bool) -> JsonRows:
     """The rows of a body; so many rows and columns as are too many for its size are refused before they are made."""
-    return json_frame(content, "the body", lines=lines, check=partial(_check_shape, size=len(content)))
+    return JsonRows(content, origin, lines, partial(_check_shape, size=len(content)))
 
 
 def _too_much(size: int, most: str) -> TooLargeError:
@@ -163,7 +163,7 @@ def main() -> None:
         answer = {"file": unpack(Path(sys.argv[1])).name}
     except TooLargeError as error:
         answer = {"too_large": str(error)}
-    except FileFormatError as error:
+    except TableError as error:
         answer = {"refused": str(error)}
     print(json.dumps(answer))
 

@@ -11,20 +11,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-import polars as pl
 from fastapi import Request
 from starlette.datastructures import FormData, UploadFile
 
-from tensorucb.errors import FileFormatError, StateError
+from tensorucb._json_rows import JsonRows
+from tensorucb.errors import StateError, TableError
 from tensorucb.service._problems import Refusal, without
-from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, TooLargeError, json_rows, unpack
+from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, TooLargeError, body_rows, unpack
 
 FORMS = {
     "application/json": ".json",
@@ -95,19 +94,19 @@ class Uploads:
         small = path.suffix != ".parquet" and path.stat().st_size <= _SMALL
         if not small and self._looking.statistics().tasks_waiting >= _MOST_WAITING:
             raise Refusal(503, "too many files come at once; try again in 5 s.", headers={"Retry-After": "5"})
-        try:
-            if small:
-                return await anyio.to_thread.run_sync(unpack, path)
-            return await anyio.to_thread.run_sync(_unpack_apart, path, limiter=self._looking)
-        except FileFormatError as error:
-            raise _refusal(error, path.parent) from None
+        if small:
+            return await anyio.to_thread.run_sync(unpack, path)
+        return await anyio.to_thread.run_sync(_unpack_apart, path, limiter=self._looking)
 
 
-def _refusal(error: FileFormatError, folder: Path | None = None) -> Refusal:
-    """What is said of a received file, without the name of the folder where it lies."""
-    status = 413 if isinstance(error, TooLargeError) else 422
-    parts = error.parts() if folder is None else without(f"{folder}/", error)
-    return Refusal(status, *parts, kind="FileFormatError")
+@contextmanager
+def _refusing(place: str = "") -> Iterator[None]:
+    """What is wrong with a received table is refused, without the name of the place where it lies."""
+    try:
+        yield
+    except TableError as error:
+        status = 413 if isinstance(error, TooLargeError) else 422
+        raise Refusal(status, *without(place, error), kind="FileFormatError") from None
 
 
 def _locked_folder() -> tuple[Path, int]:
@@ -158,7 +157,7 @@ def _unpack_apart(path: Path) -> Path:
         if "file" in answer:
             return path.with_name(answer["file"])
         if "refused" in answer:
-            raise FileFormatError(answer["refused"])
+            raise TableError(answer["refused"])
         raise TooLargeError(answer["too_large"])
     raise TooLargeError(
         f"reading {path.name} takes more than {MEMORY // 2**20:,} MiB of memory or {SECONDS} s, or it is damaged. "
@@ -181,23 +180,15 @@ async def _received(request: Request) -> AsyncIterator[Path]:
 
 
 @asynccontextmanager
-async def received_rows(request: Request) -> AsyncIterator[Callable[[], Path | pl.DataFrame]]:
-    """The rows of a request as `Campaign.tell` takes them; to be called in the thread that tells them."""
+async def received_rows(request: Request) -> AsyncIterator[Path | JsonRows]:
+    """The rows of a request as `Campaign.tell` takes them; a short JSON text is read there for the first time."""
     form, length = form_of(request), request.headers.get("content-length", "")
     if form in ("application/json", "application/x-ndjson") and length.isdecimal() and int(length) <= _SMALL:
-        yield partial(_small_rows, await request.body(), form == "application/x-ndjson")
+        with _refusing():
+            yield body_rows(await request.body(), "responses", lines=form == "application/x-ndjson")
         return
-    async with _received(request) as path:
-        rows = await request.app.state.uploads.unpacked(path)
-        yield lambda: rows
-
-
-def _small_rows(content: bytes, lines: bool) -> pl.DataFrame:
-    """The rows of a short JSON text."""
-    try:
-        return json_rows(content, lines=lines)
-    except FileFormatError as error:
-        raise _refusal(error) from None
+    async with received_file(request) as path:
+        yield path
 
 
 @asynccontextmanager
@@ -223,16 +214,9 @@ async def received_form(
 
 @contextmanager
 def _reading(uploads: Uploads) -> Iterator[Path]:
-    """A folder for received files; what is wrong with one is refused without the name of the folder where it lies."""
-    with tempfile.TemporaryDirectory(dir=uploads.folder) as name:
-        folder = Path(name)
-        try:
-            yield folder
-        except FileFormatError as error:
-            text, place = str(error), f"{folder}/"
-            if place not in text and not text.startswith(tuple(path.name for path in folder.iterdir())):
-                raise  # it is the store that is damaged
-            raise _refusal(error, folder) from None
+    """A folder for received files; what is wrong with one is refused."""
+    with tempfile.TemporaryDirectory(dir=uploads.folder) as folder, _refusing(f"{folder}/"):
+        yield Path(folder)
 
 
 async def _saved(form: FormData, table: str, folder: Path) -> Path:
