@@ -173,8 +173,10 @@ class StoreContract:
         second = replace(ROUND, number=2, id="r-2")
         closed = replace(first, status="closed", closed=20.25, revision=8, payload={"seeds": []})
         with store.write() as session:
-            for record in (second, first, closed):
+            for record in (first, second, closed):
                 session.put_round(campaign, record)
+            with pytest.raises(InputError, match="next round has number 3"):
+                session.put_round(campaign, replace(ROUND, number=4, id="r-4"))
         with store.read() as session:
             assert session.rounds(campaign) == [closed, second]
             assert session.round(campaign, 2) == second
