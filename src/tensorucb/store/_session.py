@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
-from functools import partial
 from typing import Any, Self
 
 import sqlalchemy as sa
@@ -29,7 +28,6 @@ from tensorucb.store._protocol import (
     in_order,
     pack,
     unpack,
-    with_amounts,
     without_user,
 )
 from tensorucb.store._rows import RANGE, Row, Transaction, digest, digest_sum, with_digest
@@ -493,27 +491,15 @@ class Session(Transaction):
         self._changing(campaign)
         ids = self.users(campaign)
         self._put_document(campaign, _IDS, [*ids[:row], *ids[row + 1 :]])
-        return sum(
-            self._rewrite(campaign, number, partial(without_user, gone=row))
-            for _, number, *_ in self._rows(_DIGESTS, {"campaign": campaign, **_ALL})
-        )
-
-    def fill_amounts(self, campaign: int, round_number: int, priced: Responses) -> None:
-        """Add amounts to rows of a round that were told without one; ``priced`` are these rows with it."""
-        self._rewrite(campaign, round_number, partial(with_amounts, priced=priced))
-
-    def _rewrite(self, campaign: int, number: int, change: Callable[[Responses], Responses]) -> int:
-        """Replace each batch of a round by what ``change`` makes of it; returns how many rows went."""
-        batches = self._batches(campaign, number, number, event_ids=True)
-        span = {"campaign": campaign, "round": number}
-        for statement in (_DELETE_RESPONSES, _DELETE_EVENT_IDS, _NO_RESPONSES):
-            self._run(statement, span)
-        removed = 0
-        for (_, seq), rows in batches.items():
-            changed = change(rows)
-            removed += rows.size - changed.size
-            self.add_responses(campaign, number, changed, seq)
-        return removed
+        gone: set[tuple[int, Content]] = set()  # a row that brought an amount later repeats its response
+        for _, number, *_ in self._rows(_DIGESTS, {"campaign": campaign, **_ALL}):
+            batches = self._batches(campaign, number, number, event_ids=True)
+            for statement in (_DELETE_RESPONSES, _DELETE_EVENT_IDS, _NO_RESPONSES):
+                self._run(statement, {"campaign": campaign, "round": number})
+            for (_, seq), rows in batches.items():
+                gone.update((number, content) for content in rows.take(rows.names(row)).contents)
+                self.add_responses(campaign, number, without_user(rows, row), seq)
+        return len(gone)
 
     # -- what belongs to the whole store --
 
