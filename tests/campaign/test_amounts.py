@@ -92,6 +92,27 @@ def test_an_amount_that_comes_later_is_filled_in_also_after_the_round_has_closed
     assert (clash.accepted, clash.duplicates, clash.contradictions[0].kept) == (0, 0, 8.0)
 
 
+def test_an_amount_that_comes_later_is_appended_and_rewrites_nothing(tmp_path):
+    path = tmp_path / "a.db"
+    campaign, ask = opened(f"sqlite:///{path}")
+    rows = [{"source": "ann", "target": "bob", "outcome": 1}, {"user": "cid", "time": 1001.0}]
+
+    def batches():
+        with closing(sqlite3.connect(path)) as connection:
+            return connection.execute("SELECT seq, data FROM tensorucb_response ORDER BY seq").fetchall()
+
+    campaign.tell(ask.id, rows)
+    before = batches()
+    report = campaign.tell(ask.id, [{**row, "amount": 8.0} for row in rows])
+    assert (report.accepted, report.duplicates) == (2, 0)
+    assert batches()[:1] == before
+    assert len(batches()) == 2
+    assert told(campaign) == ([("ann", "bob", 8.0)], [("cid", 1001.0, 8.0)])
+    # Both rows of a response go with the person, and count as one.
+    assert campaign.forget("cid").responses == 1
+    campaign.disconnect()
+
+
 _ROWS = st.lists(
     st.fixed_dictionaries(
         {"user": st.sampled_from(["bob", "cid"]), "time": st.sampled_from([1001.0, 1002.0]), "with": st.booleans()}

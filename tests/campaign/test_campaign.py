@@ -665,6 +665,23 @@ def test_a_new_request_id_costs_no_look_at_the_rounds():
     assert again.ask("tea", 2, request_id="second").number == 2
 
 
+def test_a_call_takes_few_statements():
+    campaign = small_campaign()
+    first = campaign.ask("tea", 2)
+    campaign.tell(first.id, answers(campaign, first))
+    campaign.close(first.id)
+    with _statements(campaign.store) as sent:
+        ask = campaign.ask("tea", 2)
+        assert len(sent) <= 10
+        rows = answers(campaign, ask)
+        sent.clear()
+        campaign.tell(ask.id, rows)
+        assert len(sent) <= 8
+        sent.clear()
+        campaign.rounds()
+        assert len(sent) <= 2
+
+
 def test_due_rounds_are_found_by_an_index():
     store = open_store("memory://")
     with store.read() as session, _statements(store) as sent:

@@ -35,9 +35,9 @@ def test_a_campaign_that_cannot_be_closed_does_not_stop_the_others(serve, storag
     for name, product in (("spring", "tea"), ("autumn", ["tea", "email"])):
         body = {"product": product, "k": 2, "deadline": time.time() + 2.0}
         assert client.post(f"/campaigns/{name}/rounds", json=body).status_code == 201
-    # The first is named before the second; whoever reads its log finds that a bit has flipped.
+    # The first is named before the second; whoever looks at it finds that a bit has flipped.
     with sqlite3.connect(storage.removeprefix("sqlite:///")) as database:
-        database.execute("UPDATE tensorucb_event SET created = created + 1 WHERE campaign = 1")
+        database.execute("UPDATE tensorucb_campaign SET created = created + 1 WHERE campaign = 1")
     assert _until(lambda: client.get("/campaigns/autumn/rounds/1").json()["status"] == "closed")
     assert client.get("/campaigns/spring/rounds/1").status_code == 500
 

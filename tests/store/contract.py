@@ -173,8 +173,10 @@ class StoreContract:
         second = replace(ROUND, number=2, id="r-2")
         closed = replace(first, status="closed", closed=20.25, revision=8, payload={"seeds": []})
         with store.write() as session:
-            for record in (second, first, closed):
+            for record in (first, second, closed):
                 session.put_round(campaign, record)
+            with pytest.raises(InputError, match="next round has number 3"):
+                session.put_round(campaign, replace(ROUND, number=4, id="r-4"))
         with store.read() as session:
             assert session.rounds(campaign) == [closed, second]
             assert session.round(campaign, 2) == second
@@ -255,13 +257,14 @@ class StoreContract:
             assert found["m-17"] == (2, (17, 0, 0.0, None))
             assert session.known_event_ids(number, []) == {}
 
-    def test_an_amount_is_filled_in_where_none_was_told_and_never_replaced(self, store):
+    def test_a_response_that_is_repeated_with_an_amount_is_erased_as_one(self, store):
         with store.write() as session:
             number = fill(session)
-            session.fill_amounts(number, 1, edges((0, 3, 0, math.nan, None, 4.5), (2, 1, 1, 11.5, None, 7.0)))
-            session.fill_amounts(number, 1, nodes((3, 12.5, None, 8.0)))
-        with store.read() as session:
-            assert amounts(session, number, 1) == [[4.5, 9.99], [None, 0.0]]
+            session.add_responses(number, 1, edges((0, 3, 0, math.nan, None, 4.5)), 2)
+        with store.write() as session:
+            assert amounts(session, number, 1) == [[None, 4.5, 9.99], [None, 0.0]]
+            assert session.erase_user(number, 0) == 1
+            assert amounts(session, number, 1) == [[9.99], [None, 0.0]]
 
     def test_an_erased_user_leaves_no_row(self, store):
         with store.write() as session:

@@ -25,7 +25,7 @@ from tensorucb.campaign._told import Told, acted_in_window
 from tensorucb.checks import check_choice, check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import staged
-from tensorucb.store._protocol import Responses
+from tensorucb.store._protocol import Responses, in_order
 
 MANIFEST = "manifest.json"
 
@@ -47,7 +47,8 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         number = view.number
         network = view.network
         records = view.rounds()
-        told = session.responses(number, 1, view.ledger.next_number() - 1, event_ids=True)
+        batches = session.responses(number, 1, view.ledger.next_number() - 1, event_ids=True)
+        told = {at: in_order([Told.of(rows, network)]) for at, rows in batches.items()}
         log = [
             (e.seq, e.kind, e.round, json.dumps(dict(e.payload), sort_keys=True), e.created)
             for e in session.events(number)

@@ -282,7 +282,7 @@ def _write(view: View, campaign: CampaignRecord, history: _Past, now: float) -> 
 def _known(view: View, past: Round, rows: Responses, labelled: Sequence[Round]) -> bool:
     """Whether this round was imported before; since then somebody may have been forgotten, and be gone from both."""
     for record in labelled:
-        held = view.session.responses(view.number, record.number, record.number)[record.number]
+        held = view.told(record.number)
         columns = ("sources", "targets", "outcomes")
         if all(np.array_equal(getattr(held, name), getattr(rows, name)) for name in columns):
             return True

@@ -62,18 +62,18 @@ class Ledger:
 
     def followed(self, session: Session) -> Ledger:
         """The ledger of the campaign as a session shows it; this one if the log has not grown since."""
-        # The last event that was seen comes again: if it is gone, so is the campaign.
-        events = session.events(self.campaign, (self.seq or session.last_event(self.campaign)) - 1)
-        if not events:
+        last_event = session.last_event(self.campaign)
+        if last_event < max(self.seq, 1):
             raise UnknownIdError("this campaign has been deleted; list the campaigns to see which there are.")
-        if not self.seq or any(event.kind in _LOADING for event in events[1:]):
-            return _read(session, self.campaign, events[-1].seq)
-        if len(events) == 1:
+        if last_event == self.seq:
             return self
+        events = session.events(self.campaign, self.seq or last_event - 1)
+        if not self.seq or any(event.kind in _LOADING for event in events):
+            return _read(session, self.campaign, last_event)
         rounds = dict(self.rounds)
         told = dict(self.told)
-        last: dict[str, Any] = {"seq": events[-1].seq}
-        for event in events[1:]:
+        last: dict[str, Any] = {"seq": last_event}
+        for event in events:
             if event.kind in _FIELD_OF:
                 last[_FIELD_OF[event.kind]] = event.seq
             if event.round is None:
@@ -86,7 +86,7 @@ class Ledger:
             if row is not None:
                 rounds[event.round] = Round.from_row(row)
                 last["changed"] = event.seq
-        return replace(self, rounds=rounds, told=told, learned=_learned(self.learned, events[1:]), **last)
+        return replace(self, rounds=rounds, told=told, learned=_learned(self.learned, events), **last)
 
     @cached_property
     def by_number(self) -> list[Round]:

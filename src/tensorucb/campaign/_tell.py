@@ -164,21 +164,19 @@ def _tell(
 
 def _store(view: View, record: Round, rows: Resolved, now: float) -> TellReport:
     """Sort the rows, append those that are new to the round, and log it."""
-    session = view.session
     told = view.told(record.number)
     rows = rows.since(record.opened)
     clashes = _Clashes(view.network, rows)
     sorting = _sort(view, record, told, rows, clashes)
-    new, filled = sorting.new, sorting.filled
-    accepted = new.size + int(np.count_nonzero(filled))
-    priced = int(np.count_nonzero(np.isfinite(new.amounts)) + np.count_nonzero(filled))
+    new, priced_later = sorting.new, sorting.priced_later
+    accepted = new.size + priced_later.size
+    priced = int(np.count_nonzero(np.isfinite(new.amounts))) + priced_later.size
+    added = Told.joined([new, priced_later])
     late, seq = accepted if record.status == "closed" else 0, 0
     if accepted:
         counts = {"id": record.id, "edges": new.by_edge.size, "nodes": new.actions.size, "late": late}
         seq = view.append("told", record.number, {**counts, "amounts": priced} if priced else counts, now)
-        session.add_responses(view.number, record.number, new, seq)
-    if filled.any():
-        session.fill_amounts(view.number, record.number, sorting.told.take(filled))
+        view.session.add_responses(view.number, record.number, added, seq)
     if late:
         # With more to learn from, a round that could not be learned is tried again.
         record = replace(record, revision=seq, quarantined=None)
@@ -189,7 +187,7 @@ def _store(view: View, record: Round, rows: Resolved, now: float) -> TellReport:
         view.append("contradiction", record.number, payload, now)
     outside = int(np.count_nonzero(~record.in_window(new.actions.times)))
     again = LeftOut.of_lines("told before", rows.lines[sorting.duplicate])
-    view.remember(record.number, seq, sorting.told.plus(new))
+    view.remember(record.number, seq, told.plus(added))
     left_out = (again,) if again.count else ()
     return TellReport(accepted, again.count, tuple(clashes.contradictions), late, outside, left_out=left_out)
 
@@ -252,13 +250,12 @@ def _described(network: Network, number: int, content: Content) -> Mapping[str, 
 class _Sorting(NamedTuple):
     """Rows of a batch that are ``new``, and which are duplicates; all others are contradictions, or bring an amount.
 
-    ``told`` is what the round was told before, with the amounts that the batch brings to those ``filled``.
+    ``priced_later`` repeats responses that were told before without an amount, with the one that the batch brings.
     """
 
     new: Told
     duplicate: NDArray[np.bool_]
-    told: Told
-    filled: NDArray[np.bool_]
+    priced_later: Told
 
 
 def _sort(view: View, record: Round, told: Told, rows: Resolved, clashes: _Clashes) -> _Sorting:
@@ -291,9 +288,10 @@ def _sort(view: View, record: Round, told: Told, rows: Resolved, clashes: _Clash
             clashes.add(row, float(amounts[at]), amount)
             duplicate[row] = False
     both = replace(both, amounts=amounts)
-    before = both.take(np.arange(told.size))
-    filled = np.isnan(told.amounts) & np.isfinite(before.amounts)
-    return _Sorting(both.take(told.size + np.flatnonzero(new)), duplicate, before, filled)
+    later = both.take(np.flatnonzero(np.isnan(told.amounts) & np.isfinite(amounts[: told.size])))
+    # Their event ids are there already.
+    later = replace(later, event_ids=np.full(later.size, None, dtype=object))
+    return _Sorting(both.take(told.size + np.flatnonzero(new)), duplicate, later)
 
 
 def _without_known_id(view: View, record: Round, rows: Resolved, clashes: _Clashes) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -53,7 +53,16 @@ class Told(Responses):
         return keys
 
     def _in_order(self) -> Told:
-        return self.take(np.argsort(self.keys, kind="stable"))
+        """Each response once: its first row stands, and the first amount that came with any."""
+        rows = self.take(np.argsort(self.keys, kind="stable"))
+        leads = np.ones(rows.size, dtype=np.bool_)
+        leads[1:] = rows.keys[1:] != rows.keys[:-1]
+        if leads.all():
+            return rows
+        amounts = np.full(np.count_nonzero(leads), np.nan)
+        priced = np.flatnonzero(np.isfinite(rows.amounts))[::-1]  # so that the first is written last
+        amounts[np.cumsum(leads)[priced] - 1] = rows.amounts[priced]
+        return replace(rows.take(leads), amounts=amounts)
 
     def plus(self, new: Told) -> Told:
         """The same with more responses, once they are durable."""

@@ -94,6 +94,11 @@ class Responses:
         """The rows of several, one after the other; each has at least the columns of this class."""
         return cls(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)))
 
+    def names(self, user: int) -> NDArray[np.bool_]:
+        """Which rows name a user."""
+        named: NDArray[np.bool_] = (self.sources == user) | (self.targets == user)
+        return named
+
     @cached_property
     def by_edge(self) -> Self:
         """The rows that tell of an edge."""
@@ -213,15 +218,5 @@ def in_order(batches: Sequence[Responses]) -> Responses:
 
 def without_user(rows: Responses, gone: int) -> Responses:
     """A batch once a user is erased: without the rows that name them, and with the users behind them moved up."""
-    kept = rows.take((rows.sources != gone) & (rows.targets != gone))
+    kept = rows.take(~rows.names(gone))
     return replace(kept, sources=kept.sources - (kept.sources > gone), targets=kept.targets - (kept.targets > gone))
-
-
-def with_amounts(rows: Responses, priced: Responses) -> Responses:
-    """A batch with the amounts of those of its rows that had none and are among ``priced`` ones."""
-    amounts = dict(zip(priced.contents, priced.amounts.tolist(), strict=True))
-    filled = [
-        amounts.get(content, math.nan) if math.isnan(amount) else amount
-        for content, amount in zip(rows.contents, rows.amounts.tolist(), strict=True)
-    ]
-    return replace(rows, amounts=np.array(filled))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
+from typing import Any, Self
 
 import sqlalchemy as sa
 
@@ -29,13 +28,13 @@ from tensorucb.store._protocol import (
     in_order,
     pack,
     unpack,
-    with_amounts,
     without_user,
 )
-from tensorucb.store._rows import CheckedRows, Row
+from tensorucb.store._rows import RANGE, Row, Transaction, digest, digest_sum, with_digest
 
-_STORE = 0  # in place of a campaign's number: what belongs to the whole store
+_STORE = 0  # the campaign that is the whole store
 _IDS = "user-ids"
+_PREFERENCES = "user-preferences"
 _SECRET = "secret"
 _TOKENS = "tokens"
 _LOGINS = "ended-logins"
@@ -43,13 +42,62 @@ PIECE_BYTES = 1 << 26  # of a large blob: databases refuse values of a gigabyte
 
 _event = tables.event.c
 _round = tables.round_.c
-_LAST_EVENT = sa.select(sa.func.max(_event.seq)).where(_event.campaign == sa.bindparam("c"))
 _COUNTS = sa.select(_round.campaign, _round.status, sa.func.count()).group_by(_round.status, _round.campaign)
-_PIECES = (
-    sa.select(tables.blob.c.piece, tables.blob.c.data)
-    .where(tables.blob.c.campaign == sa.bindparam("c"), tables.blob.c.name == sa.bindparam("name"))
-    .order_by(tables.blob.c.piece)
+
+
+def _select(table: sa.Table, number: str | None = None) -> sa.Select[Any]:
+    """All columns of the rows of a campaign by key; those ``first`` to ``last`` by the column of that name."""
+    statement = (
+        sa.select(table).where(table.c.campaign == sa.bindparam("campaign")).order_by(*table.primary_key.columns)
+    )
+    if number is not None:
+        statement = statement.where(table.c[number].between(sa.bindparam("first"), sa.bindparam("last")))
+    return statement
+
+
+def _upsert(table: sa.Table, key: int, **changes: str) -> sa.TextClause:
+    """Insert a row, or change the one of the same key: all other columns, or these."""
+    names = table.columns.keys()
+    changes = changes or {name: f"excluded.{name}" for name in names[key:]}
+    return sa.text(
+        f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)}) "
+        f"ON CONFLICT ({', '.join(names[:key])}) "
+        f"DO UPDATE SET {', '.join(f'{name} = {change}' for name, change in changes.items())}"
+    )
+
+
+def _sum(name: str) -> str:
+    return f"({tables.digest.name}.{name} + excluded.{name}) % {RANGE}"
+
+
+def _delete(table: sa.Table, *columns: str) -> sa.TextClause:
+    """Delete the rows with these values in these columns."""
+    return sa.text(f"DELETE FROM {table.name} WHERE {' AND '.join(f'{name} = :{name}' for name in columns)}")
+
+
+# Made once: making a statement takes as long as running it.
+_CAMPAIGNS = sa.select(tables.campaign).order_by(tables.campaign.c.campaign)
+_CAMPAIGN = _select(tables.campaign)
+_EVENTS = _select(tables.event, "seq")
+_ROUNDS = _select(tables.round_, "number")
+_EXPLANATION = _select(tables.explanation, "round")
+_RESPONSES = _select(tables.response, "round")
+_EVENT_IDS = _select(tables.event_id, "round")
+_DIGESTS = _select(tables.digest, "round")
+_PIECES = _select(tables.blob).where(tables.blob.c.name == sa.bindparam("name"))
+_PUT_CAMPAIGN = _upsert(tables.campaign, 1)
+_PUT_EVENT = _upsert(tables.event, 2)
+_PUT_ROUND = _upsert(tables.round_, 2)
+_PUT_EXPLANATION = _upsert(tables.explanation, 2)
+_DIGEST_OF_EXPLANATION = _upsert(tables.digest, 2, explanation="excluded.explanation")
+_DIGEST_OF_RESPONSES = _upsert(tables.digest, 2, responses=_sum("responses"), event_ids=_sum("event_ids"))
+_DELETE_BLOB = _delete(tables.blob, "campaign", "name")
+_DELETE_RESPONSES = _delete(tables.response, "campaign", "round")
+_DELETE_EVENT_IDS = _delete(tables.event_id, "campaign", "round")
+_NO_RESPONSES = sa.text(
+    f"UPDATE {tables.digest.name} SET responses = 0, event_ids = 0 WHERE campaign = :campaign AND round = :round"
 )
+_DELETE_OWNED = [_delete(table, "campaign") for table in tables.OWNED]
 
 
 def _names_of(campaigns: sa.Select[Any]) -> sa.Select[Any]:
@@ -60,9 +108,38 @@ def _names_of(campaigns: sa.Select[Any]) -> sa.Select[Any]:
 
 _DUE = _names_of(sa.select(_round.campaign).where(_round.status == "open", _round.deadline <= sa.bindparam("now")))
 _HOLDING = _names_of(sa.select(tables.blob.c.campaign).where(tables.blob.c.name == sa.bindparam("blob")))
+_ROUND = "round {number} of campaign {campaign}"
+_ALL = {"first": -(2**63) + 1, "last": 2**63 - 1}
 
 
-class Session(CheckedRows):
+@dataclass
+class _CampaignRow:
+    """The row of a campaign: how many events and rounds it has, and the SHA-256 of each blob."""
+
+    campaign: int
+    name: str
+    settings: str
+    created: float
+    events: int = 0
+    rounds: int = 0
+    blobs: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, row: Row) -> Self:
+        """As it is stored."""
+        return cls(*(*row[:-1], json.loads(row[-1])))
+
+    def to_row(self) -> Row:
+        """As it will be stored."""
+        counts = (self.campaign, self.name, self.settings, self.created, self.events, self.rounds)
+        return with_digest((*counts, dump_json(self.blobs)))
+
+    def record(self) -> CampaignRecord:
+        """What callers see of it."""
+        return CampaignRecord(self.campaign, self.name, json.loads(self.settings), self.created)
+
+
+class Session(Transaction):
     """Reads and, inside :meth:`SQLStore.write`, writes; one consistent view from beginning to end.
 
     Tokens, the secret and ended logins belong to the whole store.
@@ -70,17 +147,32 @@ class Session(CheckedRows):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._listed_blobs: dict[int, list[Row]] = {}
-        self._last_events: dict[int, int] = {}
+        self._campaigns: dict[int, _CampaignRow | None] = {}
+        self._changed: set[int] = set()
+
+    def finish(self) -> None:
+        """Write what all changes together mean for the rows of campaigns."""
+        for number in sorted(self._changed):
+            row = self._campaigns[number]
+            if row is not None:
+                self._put(_PUT_CAMPAIGN, tables.campaign, row.to_row())
+        self._changed.clear()
+
+    def _put(self, statement: sa.TextClause, table: sa.Table, row: Row) -> None:
+        """Run a statement that takes a whole row."""
+        self._run(statement, dict(zip(table.columns.keys(), row, strict=True)))
 
     # -- campaigns --
 
     def campaigns(self) -> list[CampaignRecord]:
         """All campaigns, oldest first."""
-        return [
-            CampaignRecord(number, name, json.loads(text), created)
-            for number, name, text, created in self._read(tables.campaign)
-        ]
+        for row in self._digested(_CAMPAIGNS, {}, "its list of campaigns"):
+            self._campaigns.setdefault(row[0], _CampaignRow.of(row))
+        found = {number: row for number, row in self._campaigns.items() if row is not None}
+        numbers = self._numbers()["campaigns"]
+        if sorted(found) != [_STORE, *numbers]:
+            raise self._damaged("its list of campaigns")
+        return [found[number].record() for number in numbers]
 
     def campaign(self, name: str) -> CampaignRecord | None:
         """The campaign of that name, if there is one."""
@@ -93,20 +185,54 @@ class Session(CheckedRows):
         text = dump_json(settings)
         if self.campaign(name) is not None:
             raise InputError(f"there is a campaign called {name!r} already; load it, or choose another name.")
-        insert = sa.insert(tables.campaign).values(name=name, settings=text, created=float(created))
-        number = int(self._run(insert.returning(tables.campaign.c.campaign)).scalar_one())
-        self._count(tables.campaign, _STORE, [(number, name, text, float(created))])
-        return CampaignRecord(number, name, json.loads(text), float(created))
+        numbers = self._numbers()
+        number = numbers["last"] + 1  # that of a deleted campaign is never given again
+        row = _CampaignRow(number, name, text, float(created))
+        self._add_campaign(row)
+        self._put_numbers({"campaigns": [*numbers["campaigns"], number], "last": number})
+        return row.record()
+
+    def _add_campaign(self, row: _CampaignRow) -> None:
+        self._insert(tables.campaign, [row.to_row()])
+        self._campaigns[row.campaign] = row
+
+    def _numbers(self) -> dict[str, Any]:
+        """The numbers of all campaigns, and the last one that was given."""
+        row = self._row(_STORE)
+        if row is None:
+            raise self._damaged("its list of campaigns")
+        numbers: dict[str, Any] = json.loads(row.settings)
+        return numbers
+
+    def _put_numbers(self, numbers: Mapping[str, Any]) -> None:
+        self._changing(_STORE).settings = dump_json(numbers)
+
+    def _row(self, campaign: int) -> _CampaignRow | None:
+        """What a campaign has; None if there is no such campaign."""
+        if campaign not in self._campaigns:
+            rows = self._digested(_CAMPAIGN, {"campaign": campaign}, "its list of campaigns")
+            self._campaigns[campaign] = _CampaignRow.of(rows[0]) if rows else None
+            if not rows and campaign in self._numbers()["campaigns"]:
+                raise self._damaged("its list of campaigns")
+        return self._campaigns[campaign]
+
+    def _changing(self, campaign: int) -> _CampaignRow:
+        """What a campaign has, to be changed; refused in a read-only view, or if there is no such campaign."""
+        self._check(change=True)
+        row = self._row(campaign)
+        if row is None:
+            raise UnknownIdError(f"the store holds no campaign number {campaign}.")
+        self._changed.add(campaign)
+        return row
 
     def delete_campaign(self, campaign: int) -> None:
         """Remove a campaign and all that belongs to it."""
-        self._begin_change(campaign)
-        self._remove(tables.campaign, _STORE, [row for row in self._read(tables.campaign) if row[0] == campaign])
-        for table in (*tables.OWNED, tables.checksum):
-            self._run(sa.delete(table).where(table.c.campaign == campaign))
-        self._present.discard(campaign)
-        self._listed_blobs.pop(campaign, None)
-        self._last_events.pop(campaign, None)
+        self._changing(campaign)
+        for statement in _DELETE_OWNED:
+            self._run(statement, {"campaign": campaign})
+        self._campaigns[campaign] = None
+        numbers = self._numbers()
+        self._put_numbers({**numbers, "campaigns": [other for other in numbers["campaigns"] if other != campaign]})
 
     def campaigns_with(self, blob: str) -> list[str]:
         """Names of the campaigns that have a blob of this name, oldest first."""
@@ -116,37 +242,36 @@ class Session(CheckedRows):
 
     def blobs(self, campaign: int, prefix: str = "") -> list[str]:
         """Names of the stored blobs that start with ``prefix``, sorted."""
-        return sorted({name for name, *_ in self._blob_list(campaign) if name.startswith(prefix)})
-
-    def _blob_list(self, campaign: int) -> list[Row]:
-        """Name, number and digest of all pieces."""
-        if campaign not in self._listed_blobs:
-            self._listed_blobs[campaign] = self._read(tables.blob, campaign)
-        return self._listed_blobs[campaign]
+        row = self._row(campaign)
+        return [] if row is None else sorted(name for name in row.blobs if name.startswith(prefix))
 
     def blob(self, campaign: int, name: str) -> bytes | None:
         """A stored blob, if there is one."""
-        written = [(piece, digest) for own, piece, digest in self._blob_list(campaign) if own == name]
-        pieces = self._rows(_PIECES, {"c": campaign, "name": name})
-        if written != [(piece, _digest(data)) for piece, data in pieces]:
+        row = self._row(campaign)
+        if row is None or name not in row.blobs:
+            return None
+        pieces = self._rows(_PIECES, {"campaign": campaign, "name": name})
+        # A flipped bit can make SQLite give back a text or a number instead.
+        data = b"".join(data for *_, data in pieces if isinstance(data, bytes))
+        if [piece for *_, piece, _ in pieces] != list(range(len(pieces))) or _sha256(data) != row.blobs[name]:
             raise self._damaged(f"blob {name!r}")
-        return b"".join(data for _, data in pieces) if pieces else None
+        return data
 
     def put_blob(self, campaign: int, name: str, data: bytes) -> None:
         """Store or replace a blob; a large one in pieces."""
         check_texts([name], "a blob's name")
         self.delete_blobs(campaign, [name])
-        pieces = [data[start : start + PIECE_BYTES] for start in range(0, max(len(data), 1), PIECE_BYTES)]
-        rows = [(name, number, _digest(piece), piece) for number, piece in enumerate(pieces)]
-        self._add(tables.blob, campaign, rows)
-        self._listed_blobs.pop(campaign, None)
+        starts = range(0, max(len(data), 1), PIECE_BYTES)
+        pieces = [(campaign, name, number, data[at : at + PIECE_BYTES]) for number, at in enumerate(starts)]
+        self._insert(tables.blob, pieces)
+        self._changing(campaign).blobs[name] = _sha256(data)
 
     def delete_blobs(self, campaign: int, names: Iterable[str]) -> None:
         """Remove blobs; names that do not exist are fine."""
-        self._begin_change(campaign)
-        gone = set(names)
-        self._remove(tables.blob, campaign, [row for row in self._blob_list(campaign) if row[0] in gone])
-        self._listed_blobs.pop(campaign, None)
+        row = self._changing(campaign)
+        for name in set(names) & row.blobs.keys():
+            self._run(_DELETE_BLOB, {"campaign": campaign, "name": name})
+            del row.blobs[name]
 
     def _document(self, campaign: int, name: str) -> list[Any]:
         """A blob that is a list in JSON; an empty one if there is none."""
@@ -162,7 +287,7 @@ class Session(CheckedRows):
 
     def add_users(self, campaign: int, ids: Sequence[int | str]) -> None:
         """New users, behind the others."""
-        self._begin_change(campaign)
+        self._check(change=True)
         everybody = [*self.users(campaign), *(check_id("a user's id", value) for value in ids)]
         if len(set(everybody)) != len(everybody):
             raise InputError(HELD)
@@ -172,22 +297,21 @@ class Session(CheckedRows):
 
     def preferences(self, campaign: int) -> list[Preference]:
         """What people said about being contacted by a campaign, or with 0 by any campaign, by person."""
-        return [Preference(*row) for row in self._read(tables.preference, campaign)]
+        return [Preference(*entry) for entry in self._document(campaign, _PREFERENCES)]
 
     def put_preferences(self, campaign: int, records: Sequence[Preference]) -> None:
         """What these people said last; whatever is stored of them before goes."""
-        self.delete_preferences(campaign, [record.person for record in records])
+        self._changing(campaign)
         check_texts((record.answer for record in records), "an answer")
-        rows = [(record.person, record.answer, float(record.since)) for record in records]
-        self._add(tables.preference, campaign, rows)
+        held = {record.person: record for record in (*self.preferences(campaign), *records)}
+        self._put_document(campaign, _PREFERENCES, [astuple(held[person]) for person in sorted(held)])
 
     def delete_preferences(self, campaign: int, people: Iterable[int]) -> None:
         """Forget what these people said; those who said nothing are fine."""
-        self._begin_change(campaign)
+        self._changing(campaign)
         gone = set(people)
-        self._remove(
-            tables.preference, campaign, [row for row in self._read(tables.preference, campaign) if row[0] in gone]
-        )
+        left = [astuple(record) for record in self.preferences(campaign) if record.person not in gone]
+        self._put_document(campaign, _PREFERENCES, left)
 
     # -- the log --
 
@@ -195,62 +319,73 @@ class Session(CheckedRows):
         self, campaign: int, kind: str, round_number: int | None, payload: Mapping[str, Any], created: float
     ) -> int:
         """Append to the log; returns the event's sequence number."""
-        self._begin_change(campaign)
         check_texts([kind], "an event's kind")
-        # Writers come one after another, so that the next number is free and numbers follow the order of commits.
-        seq = self.last_event(campaign) + 1
-        self._add(tables.event, campaign, [(seq, kind, round_number, dump_json(payload), float(created))])
-        self._last_events[campaign] = seq
-        return seq
+        text = dump_json(payload)
+        row = self._changing(campaign)
+        # Writers come one after another, so that numbers follow the order of commits.
+        row.events += 1
+        self._insert(tables.event, [with_digest((campaign, row.events, kind, round_number, text, float(created)))])
+        return row.events
 
     def events(self, campaign: int, since: int = 0, kinds: Sequence[str] | None = None) -> list[EventRecord]:
         """Events with ``seq > since`` in order; of these kinds alone, if there are any."""
-        where = None if kinds is None else _event.kind.in_(kinds)
-        rows = self._read(tables.event, campaign, since + 1, where=where)
-        if rows:
-            self._present.add(campaign)
-        if rows and kinds is None:
-            self._last_events[campaign] = rows[-1][0]
-        return [_event_record(row) for row in rows]
+        last = self.last_event(campaign)
+        statement = _EVENTS if kinds is None else _EVENTS.where(_event.kind.in_(kinds))
+        values = {"campaign": campaign, "first": since + 1, "last": last}
+        rows = self._digested(statement, values, "event {number} of campaign {campaign}") if since < last else []
+        if kinds is None and len(rows) != max(last - since, 0):
+            raise self._damaged(f"the log of campaign {campaign}")
+        return [EventRecord(seq, kind, at, json.loads(text), created) for _, seq, kind, at, text, created in rows]
 
     def last_event(self, campaign: int) -> int:
-        """The number of the log's last event; 0 if it is empty."""
-        if campaign not in self._last_events:
-            [(last,)] = self._rows(_LAST_EVENT, {"c": campaign})
-            self._last_events[campaign] = int(last or 0)
-        return self._last_events[campaign]
+        """The number of the log's last event; 0 if it is empty, or if there is no such campaign."""
+        row = self._row(campaign)
+        return 0 if row is None else row.events
 
     def replace_event_payload(self, campaign: int, seq: int, payload: Mapping[str, Any]) -> None:
         """Rewrite an event's payload: only for removing a person."""
-        self._begin_change(campaign)
-        rows = self._read(tables.event, campaign, seq, seq)
-        if not rows:
+        if not 0 < seq <= self._changing(campaign).events:
             raise UnknownIdError(f"the campaign's log has no event {seq}.")
-        [(_, kind, at, _, created)] = rows
-        self._put(tables.event, campaign, (seq, kind, at, dump_json(payload), created))
+        [event] = self.events(campaign, seq - 1)[:1]
+        row = (campaign, seq, event.kind, event.round, dump_json(payload), event.created)
+        self._put(_PUT_EVENT, tables.event, with_digest(row))
 
     # -- rounds --
 
     def rounds(self, campaign: int) -> list[RoundRecord]:
         """All rounds by number."""
-        return [_round_record(row) for row in self._read(tables.round_, campaign)]
+        row = self._row(campaign)
+        return [] if row is None else self._rounds(campaign, 1, row.rounds)
 
     def rounds_since(self, campaign: int, moment: float) -> list[RoundRecord]:
         """Rounds that were opened after a moment, by number."""
-        return [_round_record(row) for row in self._read(tables.round_, campaign, where=_round.opened > moment)]
+        rows = self._digested(_ROUNDS.where(_round.opened > moment), {"campaign": campaign, **_ALL}, _ROUND)
+        return [_round_record(row) for row in rows]
 
     def round(self, campaign: int, number: int) -> RoundRecord | None:
         """The round of that number, if there is one."""
-        rows = self._read(tables.round_, campaign, number, number)
-        return _round_record(rows[0]) if rows else None
+        row = self._row(campaign)
+        return self._rounds(campaign, number, number)[0] if row is not None and 0 < number <= row.rounds else None
+
+    def _rounds(self, campaign: int, first: int, last: int) -> list[RoundRecord]:
+        """Rounds that must be there."""
+        rows = self._digested(_ROUNDS, {"campaign": campaign, "first": first, "last": last}, _ROUND)
+        if len(rows) != last - first + 1:
+            raise self._damaged(f"the list of rounds of campaign {campaign}")
+        return [_round_record(row) for row in rows]
 
     def put_round(self, campaign: int, record: RoundRecord) -> None:
-        """Insert a round, or replace the one of the same number."""
+        """Store the next round, or replace the one of the same number."""
         check_texts([record.id, record.request_id, record.status], "a round's id or request id")
+        payload = dump_json(record.payload)
+        row = self._changing(campaign)
+        if not 0 < record.number <= row.rounds + 1:
+            raise InputError(f"the next round has number {row.rounds + 1}; got {record.number}.")
         moments = (None if moment is None else float(moment) for moment in (record.deadline, record.closed))
         opened = (record.number, record.id, record.status, float(record.opened), *moments)
-        row = (*opened, record.revision, record.request_id, dump_json(record.payload))
-        self._put(tables.round_, campaign, row)
+        stored = with_digest((campaign, *opened, record.revision, record.request_id, payload))
+        self._put(_PUT_ROUND, tables.round_, stored)
+        row.rounds = max(row.rounds, record.number)
 
     def round_counts(self) -> dict[int, dict[str, int]]:
         """For each campaign that has rounds, how many of each status."""
@@ -265,12 +400,20 @@ class Session(CheckedRows):
 
     def explanation(self, campaign: int, round_number: int) -> bytes | None:
         """Why users were chosen in a round, as :meth:`put_explanation` stored it."""
-        rows = self._read(tables.explanation, campaign, round_number, round_number)
-        return rows[0][1] if rows else None
+        span = {"campaign": campaign, "first": round_number, "last": round_number}
+        rows = self._rows(_EXPLANATION, span)
+        written = [explanation for *_, explanation in self._rows(_DIGESTS, span) if explanation != 0]
+        if [digest(row) + 1 for row in rows] != written:
+            raise self._damaged(f"the explanation of round {round_number} of campaign {campaign}")
+        return rows[0][-1] if rows else None
 
     def put_explanation(self, campaign: int, round_number: int, data: bytes) -> None:
         """Store or replace the explanation of a round."""
-        self._put(tables.explanation, campaign, (round_number, data))
+        self._changing(campaign)
+        row = (campaign, round_number, data)
+        self._put(_PUT_EXPLANATION, tables.explanation, row)
+        # 0 stands for none.
+        self._put(_DIGEST_OF_EXPLANATION, tables.digest, (campaign, round_number, 0, 0, digest(row) + 1))
 
     # -- responses --
 
@@ -289,21 +432,39 @@ class Session(CheckedRows):
 
     def _batches(self, campaign: int, first: int, last: int, event_ids: bool) -> dict[tuple[int, int], Responses]:
         """The rows of each batch of some rounds as they came, by round and event."""
+        span = {"campaign": campaign, "first": first, "last": last}
+        digests = self._rows(_DIGESTS, span)
+        rows = [row[1:] for row in self._rows(_RESPONSES, span)]
+        self._check_sums(campaign, rows, {number: written for _, number, written, *_ in digests}, at=0)
         names: dict[tuple[int, int], dict[int, str]] = {}
         if event_ids:
-            for name, number, seq, place in self._read(tables.event_id, campaign, first, last):
+            found = [row[1:] for row in self._rows(_EVENT_IDS, span)]
+            self._check_sums(campaign, found, {number: written for _, number, _, written, _ in digests}, at=1)
+            for name, number, seq, place in found:
                 names.setdefault((number, seq), {})[place] = name
-        rows = self._read(tables.response, campaign, first, last)
         return {(number, seq): unpack(data, names.get((number, seq), {})) for number, seq, data in rows}
+
+    def _check_sums(self, campaign: int, rows: Sequence[Row], written: Mapping[int, Any], at: int) -> None:
+        """Refuse rows of rounds whose hashes have another sum; the number of the round stands at a place."""
+        by_round: dict[int, list[Row]] = {}
+        for row in rows:
+            by_round.setdefault(row[at], []).append(row)
+        for number in by_round.keys() | written.keys():
+            if digest_sum(by_round.get(number, ())) != written.get(number, 0):
+                raise self._damaged(f"the responses to round {number} of campaign {campaign}")
 
     def add_responses(self, campaign: int, round_number: int, rows: Responses, seq: int) -> None:
         """Insert the batch that an event of the log brought; an event id that is there already is refused."""
-        self._begin_change(campaign)
         check_columns(rows)
-        if rows.size:
-            self._add(tables.response, campaign, [(round_number, seq, pack(rows))])
-            named = [(name, place) for place, name in enumerate(rows.event_ids) if name is not None]
-            self._add(tables.event_id, campaign, [(name, round_number, seq, place) for name, place in named])
+        self._changing(campaign)
+        if not rows.size:
+            return
+        batch = (round_number, seq, pack(rows))
+        named = [(name, round_number, seq, at) for at, name in enumerate(rows.event_ids) if name is not None]
+        self._insert(tables.response, [(campaign, *batch)])
+        self._insert(tables.event_id, [(campaign, *row) for row in named])
+        sums = (campaign, round_number, digest_sum([batch]), digest_sum(named), 0)
+        self._put(_DIGEST_OF_RESPONSES, tables.digest, sums)
 
     def known_event_ids(self, campaign: int, event_ids: Sequence[str]) -> dict[str, tuple[int, Content]]:
         """The round and the content of what is stored under these event ids."""
@@ -327,27 +488,18 @@ class Session(CheckedRows):
 
         Returns how many responses went.
         """
-        self._begin_change(campaign)
+        self._changing(campaign)
         ids = self.users(campaign)
         self._put_document(campaign, _IDS, [*ids[:row], *ids[row + 1 :]])
-        numbers = {number for number, *_ in self._read(tables.response, campaign)}
-        return sum(self._rewrite(campaign, number, partial(without_user, gone=row)) for number in sorted(numbers))
-
-    def fill_amounts(self, campaign: int, round_number: int, priced: Responses) -> None:
-        """Add amounts to rows of a round that were told without one; ``priced`` are these rows with it."""
-        self._rewrite(campaign, round_number, partial(with_amounts, priced=priced))
-
-    def _rewrite(self, campaign: int, number: int, change: Callable[[Responses], Responses]) -> int:
-        """Replace each batch of a round by what ``change`` makes of it; returns how many rows went."""
-        batches = self._batches(campaign, number, number, event_ids=True)
-        for table in (tables.response, tables.event_id):
-            self._remove(table, campaign, self._read(table, campaign, number, number))
-        removed = 0
-        for (_, seq), rows in batches.items():
-            changed = change(rows)
-            removed += rows.size - changed.size
-            self.add_responses(campaign, number, changed, seq)
-        return removed
+        gone: set[tuple[int, Content]] = set()  # a row that brought an amount later repeats its response
+        for _, number, *_ in self._rows(_DIGESTS, {"campaign": campaign, **_ALL}):
+            batches = self._batches(campaign, number, number, event_ids=True)
+            for statement in (_DELETE_RESPONSES, _DELETE_EVENT_IDS, _NO_RESPONSES):
+                self._run(statement, {"campaign": campaign, "round": number})
+            for (_, seq), rows in batches.items():
+                gone.update((number, content) for content in rows.take(rows.names(row)).contents)
+                self.add_responses(campaign, number, without_user(rows, row), seq)
+        return len(gone)
 
     # -- what belongs to the whole store --
 
@@ -380,8 +532,9 @@ class Session(CheckedRows):
             raise self._damaged("its secret")
         return secret
 
-    def put_secret(self, secret: bytes) -> None:
-        """The secret of a store that is being made."""
+    def found(self, secret: bytes) -> None:
+        """Begin a store that is being made; this is its secret."""
+        self._add_campaign(_CampaignRow(_STORE, "", dump_json({"campaigns": [], "last": 0}), 0.0))
         self.put_blob(_STORE, _SECRET, secret)
 
     def ended_logins(self) -> dict[str, float]:
@@ -394,15 +547,9 @@ class Session(CheckedRows):
         self._put_document(_STORE, _LOGINS, [entry for entry in logins.items() if entry[1] > now])
 
 
-def _digest(data: Any) -> str | None:
-    """SHA-256 of a piece; a flipped bit can make SQLite give back a text or a number instead."""
-    return hashlib.sha256(data).hexdigest() if isinstance(data, bytes) else None
-
-
-def _event_record(row: Row) -> EventRecord:
-    seq, kind, at, text, created = row
-    return EventRecord(seq, kind, at, json.loads(text), created)
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _round_record(row: Row) -> RoundRecord:
-    return replace(RoundRecord(*row), payload=json.loads(row[-1]))
+    return replace(RoundRecord(*row[1:]), payload=json.loads(row[-1]))

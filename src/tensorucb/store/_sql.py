@@ -87,6 +87,7 @@ class SQLStore:
             session = Session(self._backend, connection, writable=True)
             try:
                 yield session
+                session.finish()
             finally:
                 session.end()
             connection.commit()
@@ -189,7 +190,8 @@ def make_tables(backend: Backend, engine: sa.Engine) -> None:
             tables.metadata.create_all(connection, checkfirst=False)
             connection.execute(sa.insert(tables.layout).values(mark=tables.LAYOUT))
             session = Session(backend, connection, writable=True)
-            session.put_secret(secrets.token_bytes(32))
+            session.found(secrets.token_bytes(32))
+            session.finish()
             session.end()
         connection.commit()
 
