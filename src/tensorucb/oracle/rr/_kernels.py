@@ -260,7 +260,8 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
     lengths = np.empty(count if store else 0, np.int32)
     nodes = np.zeros(1, np.uint64)
     root_number = np.full(2, -1.0)  # a live root, and its number for all in-edges
-    met = np.full(2, -1, np.int64)  # whether in-edges of a live root are decided, and the marked node that one is from
+    # Of a live root: its first in-edge that is not decided yet, and the marked node that a live one is from.
+    met = np.full(2, -1, np.int64)
 
     def one_number(v):  # type: ignore[no-untyped-def]
         """The number of ``v`` for all its in-edges in this set; -1 if each has its own."""
@@ -450,7 +451,7 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
         if newcomer >= 0:
             size, s, ends = join(newcomer, size, s)
             if ends and alive >= 0:
-                cursor += 1
+                cursor += 1  # the root counts as expanded
         while cursor < size and cursor < start + horizon and not ends:
             v = members[cursor]
             cursor += 1
