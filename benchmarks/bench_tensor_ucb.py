@@ -84,7 +84,10 @@ def _play(policy, graph, users, rounds, k=10):
         policy.update(warm, np.arange(50), np.zeros(50))
     policy.score(warm)
     policy.bind(graph, users, 0)
-    hubs, scoring, learning, rows = np.argsort(-graph.out_degree)[: 4 * k], 0.0, [], 0
+    hubs = np.argsort(-graph.out_degree)[: 4 * k]
+    scoring = 0.0
+    learning = []
+    rows = 0
     for _ in range(rounds):
         product = rng.dirichlet(np.full(TOPICS, 0.3))
         begin = time.process_time()

@@ -19,7 +19,10 @@ from tensorucb.campaign import create_campaign
 from tensorucb.data import make_sandbox
 from tensorucb.diffusion import observe
 
-USERS, EDGES, PRODUCTS, K = 15_000, 63_000, 20, 10
+USERS = 15_000
+EDGES = 63_000
+PRODUCTS = 20
+K = 10
 
 
 def play(storage: str, rounds: int) -> None:

@@ -25,7 +25,10 @@ from tensorucb.oracle import SeedOracle
 from tensorucb.policies import TensorUCB
 
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000, 70_000_000)
-EDGES_PER_USER, FEATURES, TOPICS, SEEDS = 14, 10, 4, 10
+EDGES_PER_USER = 14
+FEATURES = 10
+TOPICS = 4
+SEEDS = 10
 LOADED = 1  # the first round does not count: kernels may be loaded
 _BLOCK = 5_000_000
 _NAMES = {"direct": "direct objective", "cascade": "cascades"}

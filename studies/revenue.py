@@ -82,7 +82,10 @@ def play(world: World, options: Mapping[str, Any], rounds: int, seed: int) -> di
     )
     graph = world.graph
     hubs = graph.ids[graph.out_degree > 0]
-    counts, revenues, held, widths = [], [], [], []
+    counts = []
+    revenues = []
+    held = []
+    widths = []
     for number in range(rounds):
         ask = campaign.ask(k=K, candidates=hubs)
         rows = graph.rows(ask.seeds)

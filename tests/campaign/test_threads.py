@@ -29,7 +29,10 @@ def hasty():
 def test_many_threads_share_one_campaign(tmp_path, hasty, storage):
     url = f"sqlite:///{tmp_path}/c.db" if storage == "file" else storage
     campaign = small_campaign(url, clock=time.time)
-    asked, told, closed, wrong = [], [], [], []
+    asked = []
+    told = []
+    closed = []
+    wrong = []
     stop = threading.Event()
 
     def operate(thread):

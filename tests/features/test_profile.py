@@ -22,7 +22,10 @@ from tensorucb.graph import Graph
 def plain_counts(graph, users, items, times, mixtures, held_out):
     """Credit and exposure by topic, followed and exposed items, by loops over items and edges."""
     n, k = graph.n_nodes, mixtures.shape[1]
-    credit, exposure, followed, exposed = np.zeros((n, k)), np.zeros((n, k)), np.zeros(n), np.zeros(n)
+    credit = np.zeros((n, k))
+    exposure = np.zeros((n, k))
+    followed = np.zeros(n)
+    exposed = np.zeros(n)
     for item in held_out:
         first = {}
         for u, i, t in zip(users, items, times, strict=True):

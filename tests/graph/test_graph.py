@@ -148,7 +148,10 @@ def test_the_callers_arrays_stay_writable_and_apart():
     s, t, w = np.array([0, 1]), np.array([1, 2]), np.array([0.5, 0.6])
     nodes = np.array([0, 1, 2])
     graph = Graph.from_edges(s, t, nodes=nodes, attributes={"w": w})
-    s[0], t[0], w[0], nodes[0] = 9, 9, 9, 9
+    s[0] = 9
+    t[0] = 9
+    w[0] = 9
+    nodes[0] = 9
     assert (graph.sources[0], graph.targets[0], graph.attributes["w"][0], graph.ids[0]) == (0, 1, 0.5, 0)
 
 

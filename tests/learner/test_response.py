@@ -335,7 +335,10 @@ def test_kernels_are_the_plain_sums():
     """Sources with one, two and more pulls, in an order that is not theirs."""
     rng = np.random.default_rng(2)
     place = np.array([0, 2, 1, 2, 3, 2, 1], dtype=np.int64)
-    X, Z, w, n = rng.normal(size=(7, 5)), rng.normal(size=(7, 3)), rng.random(7), 4
+    X = rng.normal(size=(7, 5))
+    Z = rng.normal(size=(7, 3))
+    w = rng.random(7)
+    n = 4
     variances = np.array([0.5, 1.0, 2.0])
     V, H = np.tile(np.diag(variances), (n, 1, 1)), np.zeros(Z.shape)
     _kernels.learn_effects(place, Z, w, V, H)

@@ -113,7 +113,10 @@ def bilinear(X, Z, y, u, v, noise, sweeps=2000):
     """Online rank-one bilinear model y ≈ (xᵀu)(zᵀv) with prior means u, v and unit prior variance."""
     P, Q = np.eye(len(u)), np.eye(len(v))
     for x, z, target in zip(X, Z, y, strict=True):
-        u0, v0, P0, Q0 = u, v, P, Q
+        u0 = u
+        v0 = v
+        P0 = P
+        Q0 = Q
         for _ in range(sweeps):
             b, before = z @ v, u
             P = P0 + b * b / noise * np.outer(x, x)

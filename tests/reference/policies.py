@@ -16,7 +16,10 @@ class LinearReference:
 
     def __init__(self, graph, feature, c, noise, prior):
         self.edges = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
-        self.feature, self.c, self.noise, self.prior = feature, c, noise, prior
+        self.feature = feature
+        self.c = c
+        self.noise = noise
+        self.prior = prior
         self.history = []
 
     def update(self, z, edges, outcomes):
@@ -38,7 +41,10 @@ class DILinUCBReference:
 
     def __init__(self, graph, users, c, noise, prior):
         self.edges = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
-        self.users, self.c, self.noise, self.prior = users, c, noise, prior
+        self.users = users
+        self.c = c
+        self.noise = noise
+        self.prior = prior
         self.history = {i: [] for i in range(graph.n_nodes)}
 
     def update(self, z, edges, outcomes):
@@ -66,7 +72,10 @@ class LogisticReference:
 
     def __init__(self, graph, feature, c, prior_variance, base_logit):
         self.edges = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
-        self.feature, self.c, self.prior_variance, self.base_logit = feature, c, prior_variance, base_logit
+        self.feature = feature
+        self.c = c
+        self.prior_variance = prior_variance
+        self.base_logit = base_logit
         self.history = []
 
     def update(self, z, edges, outcomes):
@@ -115,7 +124,10 @@ class IMFBReference:
     def __init__(self, graph, theta, beta, alpha, ridge, kappa, q):
         self.edges = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
         n, d = theta.shape
-        self.alpha, self.kappa, self.q, self.t = alpha, kappa, q, 1
+        self.alpha = alpha
+        self.kappa = kappa
+        self.q = q
+        self.t = 1
         self.theta, self.beta = theta.copy(), beta.copy()
         self.A, self.C = [[ridge * np.eye(d) for _ in range(n)] for _ in range(2)]
         self.b, self.d = ridge * theta, ridge * beta
@@ -180,7 +192,10 @@ class ReachabilityReference:
 
     def __init__(self, graph, users, c, noise, prior):
         n, d = users.shape
-        self.graph, self.users, self.c, self.noise = graph, users, c, noise
+        self.graph = graph
+        self.users = users
+        self.c = c
+        self.noise = noise
         self.M = [np.eye(d) / prior for _ in range(n)]
         self.b = [np.zeros(d) for _ in range(n)]
 

@@ -209,19 +209,24 @@ def learn_samples(
     sweeps, unconverged = 0, 0
     for k in range(phi.shape[0]):
         _project(phi[k], dims, w, S, v0, g, a, s, norms)
-        m[:] = a
+        for r in range(R):
+            for mode in range(D):
+                m[r, mode] = a[r, mode]
         if seen + k == 0:
             # Before the first sample the iterate (w) and the prior mean (w0) may differ: the paper's start.
-            w[:] = w0
+            for i in range(w.size):
+                w[i] = w0[i]
             _project(phi[k], dims, w, S, v0, g, m, s, norms)
-        v[:] = s
+        for r in range(R):
+            for mode in range(D):
+                v[r, mode] = s[r, mode]
         u = 0.0
         for q in range(c.size):
             c0[q] = mu[groups[k, q]]
             cv0[q] = var[groups[k, q]]
+            c[q] = c0[q]
+            cv[q] = cv0[q]
             u += c0[q]
-        c[:] = c0
-        cv[:] = cv0
         for r in range(R):
             product = 1.0
             for mode in range(D):

@@ -240,7 +240,8 @@ class TensorRegression:
             With ``intercepts``: one array of ``N`` members per group.
         """
         arrays, members = self._checked_rows(features, groups)
-        outcomes = self._checked_outcomes(y, len(members))
+        # A copy, so that the kernel always gets an array that may be written to: it compiles again for the other kind.
+        outcomes = np.array(self._checked_outcomes(y, len(members)))
         if not outcomes.size:
             return
         state = self.state

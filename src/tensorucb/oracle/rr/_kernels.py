@@ -260,7 +260,8 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
     lengths = np.empty(count if store else 0, np.int32)
     nodes = np.zeros(1, np.uint64)
     root_number = np.full(2, -1.0)  # a live root, and its number for all in-edges
-    met = np.full(2, -1, np.int64)  # whether in-edges of a live root are decided, and the marked node that one is from
+    # Of a live root: its first in-edge that is not decided yet, and the marked node that a live one is from.
+    met = np.full(2, -1, np.int64)
 
     def one_number(v):  # type: ignore[no-untyped-def]
         """The number of ``v`` for all its in-edges in this set; -1 if each has its own."""
@@ -331,13 +332,16 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
     def toss_two(e, stop, size, s):  # type: ignore[no-untyped-def]
         """In-edges ``e .. stop``, two at a draw."""
         ends = False
+        r = _NONE
+        half = False
         while e < stop and not ends:
-            r = mix64(s)
-            s += GOLDEN
+            if half:
+                r >>= _S32
+            else:
+                r = mix64(s)
+                s += GOLDEN
+            half = not half
             if np.float64(r & _LOW) * _STEP32 < p[in_edges[e] if scattered else e]:
-                size, s, ends = join(in_sources[e], size, s)
-            e += 1
-            if e < stop and not ends and np.float64(r >> _S32) * _STEP32 < p[in_edges[e] if scattered else e]:
                 size, s, ends = join(in_sources[e], size, s)
             e += 1
         return size, s, ends
@@ -427,26 +431,27 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
         if redundancy > 0.0:
             nodes[0] = mix64(s)
             s += GOLDEN
-        if alive < 0:
-            size, s, ends = join(root, size, s)
-        else:
+        ends = False
+        newcomer = root
+        if alive >= 0:
             # Its in-edges are decided in their order, those from marked nodes too.
             members[size] = root
             size += 1
             state[root] |= _IN
             if alive < in_targets.size:
                 root_number[0], root_number[1] = root, -1.0
-                met[0] = 1
-                size, s, ends = join(in_sources[alive], size, s)
-                if not ends:
-                    size, s, ends = toss(alive + 1, in_offsets[root + 1], peak[root], size, s)
-                met[0] = -1
-                cursor += 1
+                met[0] = alive + 1
+                newcomer = np.int64(in_sources[alive])
             else:
                 top = _top(root, in_offsets, p, stacked)
                 root_number[0], root_number[1] = root, unit(mix64(s)) * top
                 s += GOLDEN
                 ends = state[root] & _NEXT != _FREE and root_number[1] < chance[1, root]
+                newcomer = np.int64(-1)
+        if newcomer >= 0:
+            size, s, ends = join(newcomer, size, s)
+            if ends and alive >= 0:
+                cursor += 1  # the root counts as expanded
         while cursor < size and cursor < start + horizon and not ends:
             v = members[cursor]
             cursor += 1
@@ -455,7 +460,7 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
                 _prefetch(in_sources, ahead)
                 if scattered:
                     _prefetch(in_edges, ahead)
-            e = in_offsets[v]
+            e = in_offsets[v] if met[0] < 0 else met[0]
             stop = in_offsets[v + 1]
             c = peak[v]
             number = one_number(v)
@@ -466,6 +471,8 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
                     size, s, ends = toss_together(e, stop, number, size, s)
             else:
                 size, s, ends = toss(e, stop, c, size, s)
+            met[0] = -1
+        met[0] = -1
         for j in range(start, size):
             state[members[j]] &= _OUT
         work += cursor - start
