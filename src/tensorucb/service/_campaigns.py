@@ -199,16 +199,19 @@ _DOCUMENT = TypeAdapter(CampaignDocument)
 
 
 @router.get(CAMPAIGN, response_model=CampaignDocument)
-@reads
-def one(at: ForReader) -> Response:
+async def one(at: ForReader) -> Response:
     """A campaign in numbers, and its settings."""
-    campaign = at.campaign
-    status = campaign.status()
 
-    def made() -> bytes:
-        return _DOCUMENT.dump_json(CampaignDocument(**vars(status), **campaign_facts(campaign, at.mask)))
+    def document() -> bytes:
+        campaign = at.campaign
+        status = campaign.status()
+        return at.kept(
+            "document",
+            status,
+            lambda: _DOCUMENT.dump_json(CampaignDocument(**vars(status), **campaign_facts(campaign, at.mask))),
+        )
 
-    return Response(at.kept("document", status, made), media_type="application/json")
+    return Response(await at.read_together("document", document), media_type="application/json")
 
 
 @router.delete(CAMPAIGN, status_code=204)

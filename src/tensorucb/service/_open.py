@@ -13,10 +13,11 @@ import contextvars
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from tensorucb.campaign import Campaign, load_campaign
 from tensorucb.campaign._attention import names_in_use
@@ -48,6 +49,8 @@ class OpenCampaigns:
         self._opening = threading.Lock()
         self._open: dict[str, Campaign] = {}
         self._delivering: dict[str, asyncio.Task[None]] = {}
+        self._waiting: dict[Hashable, asyncio.Task[Any]] = {}
+        self._turns: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
     async def aside(self, call: Callable[[], T], *, chooses: bool = False) -> T:
         """Run a call in a thread; one that ``chooses`` or learns may have to wait for others who do."""
@@ -55,6 +58,23 @@ class OpenCampaigns:
         run: Callable[[Callable[[], T]], T] = contextvars.copy_context().run
         threads = self._choosing if chooses else self._threads
         return await asyncio.get_running_loop().run_in_executor(threads, run, call)
+
+    async def together(self, key: Hashable, call: Callable[[], T]) -> T:
+        """Run a call in a thread for all who want the same: one at a time, and who comes meanwhile shares the next one.
+
+        So many who read the same thing at once cost as much as two, and each gets what was true after they came.
+        """
+        task = self._waiting.get(key)
+        if task is None:
+            task = self._waiting[key] = asyncio.create_task(self._in_turn(key, call))
+        result: T = await asyncio.shield(task)  # one who goes away takes it from nobody
+        return result
+
+    async def _in_turn(self, key: Hashable, call: Callable[[], T]) -> T:
+        turn = self._turns.setdefault(key, asyncio.Lock())
+        async with turn:
+            del self._waiting[key]
+            return await self.aside(call)
 
     def call(self, name: str, work: Callable[[Campaign], T]) -> T:
         """Call something with the campaign of that name, as it is now."""

@@ -132,30 +132,36 @@ class At(Caller):
         super().__init__(request, role, reads=reads)
         self.name = name
 
-    def _run(self, work: Callable[[], T], *, chooses: bool = False) -> Awaitable[T]:
+    def _work(self, work: Callable[[], T]) -> T:
         def call(campaign: Campaign) -> T:
             self.campaign = campaign
             return work()
 
-        return self.campaigns.aside(lambda: self.campaigns.call(self.name, call), chooses=chooses)
+        return self.campaigns.call(self.name, call)
 
-    def read(self, work: Callable[[], T], *, learned: bool = False) -> Awaitable[T]:
-        """Do work that only reads: all of it in one session, and from a model that has ``learned`` all if need be."""
-
+    def _reading(self, work: Callable[[], T], learned: bool = False) -> T:
         def reading() -> T:
             handle = self.campaign._handle
             with handle.learned() if learned else handle.read():
                 return work()
 
-        return self._run(reading, chooses=learned)
+        return self._work(reading)
+
+    def read(self, work: Callable[[], T], *, learned: bool = False) -> Awaitable[T]:
+        """Do work that only reads: all of it in one session, and from a model that has ``learned`` all if need be."""
+        return self.campaigns.aside(lambda: self._reading(work, learned), chooses=learned)
+
+    def read_together(self, kind: str, work: Callable[[], T]) -> Awaitable[T]:
+        """The same for what many ask for: those who see as much as this caller share the result."""
+        return self.campaigns.together((kind, self.name, self.sees_users), lambda: self._reading(work))
 
     def tell(self, work: Callable[[], T]) -> Awaitable[T]:
         """Do work that stores what came."""
-        return self._run(work)
+        return self.campaigns.aside(lambda: self._work(work))
 
     def choose(self, work: Callable[[], T]) -> Awaitable[T]:
         """Do work that chooses users or learns."""
-        return self._run(work, chooses=True)
+        return self.campaigns.aside(lambda: self._work(work), chooses=True)
 
     def kept(self, kind: str, state: Any, make: Callable[[], T]) -> T:
         """What was made of the campaign in this state for those who see as much as this caller; else it is made now."""
