@@ -4,7 +4,8 @@ Run them from the root of the repository, with the data sets of docs/reference/d
 ``--data`` names. Each prints tables of Markdown, or writes them to ``--out``:
 
 - ``python -m studies.uncertainty`` and ``python -m studies.reach`` for docs/uncertainty.md
-- ``python -m studies.ablation``, ``studies.exploration``, ``studies.modes`` for docs/model.md
+- ``python -m studies.ablation`` for docs/model.md; ``studies.exploration`` and ``studies.modes`` are for decisions on
+  the model, and no page has their tables
 - ``python -m studies.yardsticks``, ``studies.paper_form``, ``studies.ceilings`` and ``studies.influence_rank`` for
   docs/results.md, ``python -m studies.premises`` for docs/mathematics.md
 - ``python -m studies.lift`` for docs/howto/progress-and-lift.md, ``python -m studies.drift`` for docs/howto/drift.md,
