@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 
 import numpy as np
@@ -18,10 +19,11 @@ expect.set_options(timeout=SECONDS)
 FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 
 
-@pytest.fixture
-def storage(tmp_path):
-    """A campaign by value, with costs, consent, a cap, and closed rounds with a hold-out and amounts."""
-    url = f"sqlite:///{tmp_path}/c.db"
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A campaign by value, with costs, consent, a cap, and closed rounds with a hold-out and amounts; to be copied."""
+    path = tmp_path_factory.mktemp("people") / "c.db"
+    url = f"sqlite:///{path}"
     consent = np.arange(30) != 3
     rules = {"contact_cap": "2/7d", "contact_group": "all", "consent": consent, "groups": ["a", "b"] * 15}
     ask = {"k": 8, "holdout": 0.25}
@@ -33,7 +35,13 @@ def storage(tmp_path):
             campaign.tell(round_, rows)
             campaign.close(round_)
         campaign.ask("soap", k=4)
-    return url
+    return path
+
+
+@pytest.fixture
+def storage(tmp_path, played):
+    """A store of the test's own with this campaign."""
+    return f"sqlite:///{shutil.copy(played, tmp_path)}"
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -1,6 +1,6 @@
 // Campaigns side by side: reach, cost per responder, and what contact adds, with intervals, in a period.
 
-import { campaignLink, cost, field, h, link, num, points, section, table } from "./dom.js";
+import { campaignLink, cost, field, h, link, num, points, problem, section, table } from "./dom.js";
 import { get, path } from "./api.js";
 import { card, chart } from "./charts.js";
 import { asked, period } from "./filters.js";
@@ -25,7 +25,7 @@ export async function compare(place) {
     control.addEventListener("change", () => {
       const ends = Object.fromEntries(Object.keys(ENDS).map((end) => [end, controls[end].value]).filter(([, value]) => value));
       history.replaceState(null, "", compareAddress(names, ends));
-      draw(ends);
+      draw(ends).catch((error) => found.replaceChildren(problem(error)));
     });
   }
   await draw(written);

@@ -1,7 +1,7 @@
 // Which rounds are shown, by product, strategy and period, and by which column of the users they are split. It stands in
 // the address, so that a view can be sent to somebody, and goes along from view to view of a campaign.
 
-import { address, field, h } from "./dom.js";
+import { address, field, h, problem } from "./dom.js";
 import { campaign, get } from "./api.js";
 import { catalogue, productText, strategyText, withId } from "./names.js";
 
@@ -66,6 +66,7 @@ export async function filters(name, changed, split = false) {
   };
   const empty = { product: !products.length, strategy: !strategies.length, segment: !columns.length };
   const shown = NAMES.filter((each) => !empty[each]);
+  const said = h("div");
   for (const each of shown) {
     controls[each].addEventListener("change", () => {
       const chosen = { ...asWritten(), ...Object.fromEntries(shown.map((one) => [one, controls[one].value])) };
@@ -73,8 +74,9 @@ export async function filters(name, changed, split = false) {
       const query = new URLSearchParams(wanted).toString();
       history.replaceState(null, "", location.hash.split("?")[0] + (query ? `?${query}` : ""));
       taken();
-      changed();
+      said.replaceChildren();
+      changed().catch((error) => said.replaceChildren(problem(error)));
     });
   }
-  return h("form", { class: "filters", "aria-label": "Which rounds are shown" }, shown.map((each) => field(LABELS[each], controls[each])));
+  return h("div", {}, h("form", { class: "filters", "aria-label": "Which rounds are shown" }, shown.map((each) => field(LABELS[each], controls[each]))), said);
 }
