@@ -29,16 +29,7 @@ AfterRun = Callable[[int, Any], None]
 
 
 class Engine(Protocol):
-    """Where heavy work runs: `tensorucb.engines` has this machine and a Ray cluster.
-
-    Examples
-    --------
-    >>> from tensorucb import Graph, select_seeds
-    >>> from tensorucb.engines import LocalEngine
-    >>> star = Graph.from_edges(["hub"] * 3, ["a", "b", "c"])
-    >>> select_seeds(star, [1.0, 1.0, 1.0], 1, rng=0, engine=LocalEngine()).seeds.tolist()
-    ['hub']
-    """
+    """Where heavy work runs, if not on this machine: `tensorucb.engines` has a Ray cluster."""
 
     def sampler(self, graph: Graph, threads: int) -> Sampler:
         """What draws RR sets of this graph and keeps them."""

@@ -18,7 +18,6 @@ import numpy as np
 import tensorucb as tu
 from tensorucb.data import make_sandbox
 from tensorucb.diffusion import LiveEdgePool, simulate_cascades
-from tensorucb.engines import LocalEngine
 from tensorucb.experiments import Environment, WorldSettings
 
 THREADS = 8
@@ -63,30 +62,28 @@ def oracle_with_errors() -> None:
 
 
 def selections() -> None:
-    """`select_seeds` and `select_pairs` with one engine for all."""
+    """`select_seeds` and `select_pairs`."""
     graph, p = world()
-    engine = LocalEngine(threads=2)
 
     def call(i: int) -> list[int]:
         if i % 2:
-            return tu.select_seeds(graph, p, 5, rng=0, engine=engine).rows.tolist()
-        return tu.select_pairs(graph, [p, p * 0.5], 5, objective="direct", engine=engine).rows.tolist()
+            return tu.select_seeds(graph, p, 5, rng=0).rows.tolist()
+        return tu.select_pairs(graph, [p, p * 0.5], 5, objective="direct").rows.tolist()
 
     expected = [call(0), call(1)]
     assert in_eight_threads(call) == expected * (CALLS // 2)
 
 
 def diffusion() -> None:
-    """A pool of live edges, cascades on one engine, and a graph whose parts are made on first use."""
+    """A pool of live edges, cascades, and a graph whose parts are made on first use."""
     graph, p = world()
-    engine = LocalEngine(threads=2)
     pool = LiveEdgePool(graph, p, 64, rng=0)
 
     def call(i: int, on: tu.Graph) -> list[Any]:
         rows = [i, i + 100]
         return [
             pool.reach(rows).tolist(),
-            simulate_cascades(on, p, rows, 20, rng=i, engine=engine).tolist(),
+            simulate_cascades(on, p, rows, 20, rng=i).tolist(),
             on.rows(on.ids[rows]).tolist(),
             on.in_degree[rows].tolist(),
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engines.here import HereEngine
 from reference import diffusion as reference
 from reference.oracle import ExactSpread, direct_value
 from tensorucb.diffusion import (
@@ -16,7 +17,6 @@ from tensorucb.diffusion import (
     simulate_gains,
     spread,
 )
-from tensorucb.engines import LocalEngine
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.rng import stream_key
@@ -65,10 +65,10 @@ def test_all_look_at_the_coins_of_the_plain_transcription(redundancy):
     sizes = [len(reference.reached(graph, live, rows)) for live in worlds]
     coins = {"rng": 5, "redundancy": redundancy}
     assert simulate_cascades(graph, p, rows, 20, **coins).tolist() == sizes
-    assert simulate_cascades(graph, p, rows, 20, threads=3, engine=LocalEngine(2), **coins).tolist() == sizes
+    assert simulate_cascades(graph, p, rows, 20, threads=3, engine=HereEngine(), **coins).tolist() == sizes
     assert (simulate_gains(graph, p, rows, 20, **coins).sum(axis=1) + rows.size).tolist() == sizes
     assert LiveEdgePool(graph, p, 20, **coins).reach(rows).tolist() == sizes
-    assert LiveEdgePool(graph, p, 20, engine=LocalEngine(2), **coins).reach(rows).tolist() == sizes
+    assert LiveEdgePool(graph, p, 20, engine=HereEngine(), **coins).reach(rows).tolist() == sizes
     nodes = reference.reached(graph, worlds[0], rows)
     assert simulate_cascade(graph, p, rows, **coins).nodes.tolist() == nodes
     for feedback, tried in (("one_hop", rows), ("cascade", nodes)):

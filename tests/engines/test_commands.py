@@ -15,10 +15,10 @@ import pytest
 from cli.commands import invoke
 from cli.terminal import COMMAND
 from engines.conftest import network, started
+from engines.here import HereEngine
 from service.serving import serving
 from tensorucb import Graph
 from tensorucb.campaign import Campaign, create_campaign
-from tensorucb.engines import LocalEngine
 from tensorucb.errors import EngineError, InputError
 from tensorucb.oracle.rr import Sampler
 from tensorucb.service import ServiceSettings
@@ -79,7 +79,7 @@ def cascade_campaign(storage: str) -> Campaign:
 
 
 def test_a_service_chooses_by_its_engine_and_says_when_that_is_gone(tmp_path: Path) -> None:
-    class Gone(LocalEngine):
+    class Gone(HereEngine):
         def sampler(self, graph: Graph, threads: int) -> Sampler:
             raise EngineError("the cluster is gone.")
 
@@ -91,7 +91,7 @@ def test_a_service_chooses_by_its_engine_and_says_when_that_is_gone(tmp_path: Pa
         assert web.get("/progress").status_code == 200
         assert web.get("/rounds").json()["items"] == []
     with pytest.raises(InputError, match="one worker"):
-        run_service(ServiceSettings(storage, workers=2), engine=LocalEngine())
+        run_service(ServiceSettings(storage, workers=2), engine=HereEngine())
 
 
 @pytest.mark.slow

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from engines.conftest import network
+from engines.here import HereEngine
 from reference.oracle import select_pairs, select_seeds
 from tensorucb import SeedOracle, create_campaign
 from tensorucb.data import make_sandbox
 from tensorucb.diffusion import LiveEdgePool, simulate_cascades, simulate_gains
-from tensorucb.engines import LocalEngine, RayEngine
+from tensorucb.engines import RayEngine
 from tensorucb.errors import InputError
 from tensorucb.experiments import Environment, WorldSettings, run_experiment, tune
 from tensorucb.policies import CUCB, HighDegree, TensorUCB
@@ -96,7 +97,7 @@ def test_pairs_and_a_row_of_rounds_are_the_same(engine: RayEngine) -> None:
     graph, p = network(800, 4000)
     both = np.stack([p, p**2])
     same(select_pairs(graph, both, 5, rng=1, engine=engine), select_pairs(graph, both, 5, rng=1))
-    oracles = [SeedOracle(graph, rng=4, engine=where) for where in (engine, LocalEngine(), None)]
+    oracles = [SeedOracle(graph, rng=4, engine=where) for where in (engine, HereEngine(), None)]
     for _ in range(3):
         first, *others = [oracle(p, 5) for oracle in oracles]
         assert all(np.array_equal(first, other) for other in others)
@@ -115,7 +116,7 @@ def test_eight_threads_share_an_engine(engine: RayEngine) -> None:
 def test_worlds_and_gains_are_the_same(engine: RayEngine) -> None:
     graph, p = network(800, 4000)
     seeds = np.array([3, 5, 8])
-    worlds = [LiveEdgePool(graph, p, 70, rng=2, engine=where).reach(seeds) for where in (engine, LocalEngine(), None)]
+    worlds = [LiveEdgePool(graph, p, 70, rng=2, engine=where).reach(seeds) for where in (engine, HereEngine(), None)]
     assert np.array_equal(worlds[0], worlds[1])
     assert np.array_equal(worlds[0], worlds[2])
     there, here = (simulate_gains(graph, p, seeds, 70, rng=2, engine=where) for where in (engine, None))
@@ -129,7 +130,7 @@ def test_the_fit_of_the_truth_is_the_same(engine: RayEngine) -> None:
     mixtures = np.random.default_rng(0).dirichlet(np.ones(3), 40)
     fits = [
         fit_topic_aware_ic(box.graph, *log, mixtures, max_iterations=15, engine=where)
-        for where in (engine, LocalEngine(), None)
+        for where in (engine, HereEngine(), None)
     ]
     for fit in fits[:2]:
         assert np.array_equal(fit.model.edge_topics, fits[2].model.edge_topics)

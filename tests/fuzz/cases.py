@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tensorucb import data, diffusion, engines, experiments, features, oracle, plots, policies, truth
+from tensorucb import data, diffusion, experiments, features, oracle, plots, policies, truth
 from tensorucb.campaign import (
     Campaign,
     copy_campaign,
@@ -99,12 +99,6 @@ def case(name: str) -> Callable[[Callable[[World], Case]], Callable[[World], Cas
 
 def simple(name: str, call: Callable[..., Any], valid: Callable[[World], dict[str, Any]], **flags: Any) -> None:
     CASES[name] = lambda world: Case(call, valid(world), **flags)
-
-
-# -- engines --
-
-
-simple("engines.LocalEngine", engines.LocalEngine, lambda w: {"threads": 1})
 
 
 # -- graph --

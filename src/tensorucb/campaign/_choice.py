@@ -17,8 +17,9 @@ from tensorucb.choices import Objective
 from tensorucb.errors import InputError, StateError, argument
 from tensorucb.graph._arguments import check_probabilities
 from tensorucb.oracle import Constraints as SeedConstraints
-from tensorucb.oracle import PairSelection, Sampling, SeedOracle, Selection, select_pairs
+from tensorucb.oracle import PairSelection, Sampling, SeedOracle, Selection
 from tensorucb.oracle._constraints import make_problem, spendable
+from tensorucb.oracle._pairs import choose_pairs
 from tensorucb.oracle._select import solve
 from tensorucb.policies import Policy, Product
 from tensorucb.policies._base import OracleOptions
@@ -267,17 +268,13 @@ class RoundOracle:
             problem = make_problem(graph, k, constraints, redundancy=redundancy)
             oracle = SeedOracle(graph, objective=objective, sampling=sampling, rng=self.rng, engine=chooser.engine)
             return solve(oracle, p, problem)
-        barred, forced = np.asarray(constraints.exclude), np.asarray(constraints.must_include)
-        by_id = {
-            "exclude": graph.ids[barred] if barred.size else None,
-            "must_include": graph.ids[forced] if forced.size else None,
-        }
-        pairs = select_pairs(
+        forced = np.asarray(constraints.must_include)
+        pairs = choose_pairs(
             graph,
             scores,
             k,
+            constraints,
             objective=objective,
-            constraints=replace(constraints, **by_id),
             values=values,
             redundancy=redundancy,
             count_seeds=constraints.budget is None and values is None,

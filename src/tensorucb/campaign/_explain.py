@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -248,11 +248,6 @@ def _blocked(rules: Constraints, choice: Choice, top: I64) -> NDArray[np.int8]:
     return codes
 
 
-def strongest(followers: Sequence[Follower]) -> str:
-    """Followers with their probabilities, as a text lists them."""
-    return ", ".join(f"{follower.user!r} {follower.probability:.2f}" for follower in followers)
-
-
 @dataclass(frozen=True)
 class Explainer:
     """Says why users were chosen in a round or not; ``columns`` has their names, if they are known."""
@@ -285,10 +280,9 @@ class Explainer:
             return self._explanation(row, REASONS[code].name, why)
         return self._passed_over(row)
 
-    def _explanation(self, row: int, status: str, text: str, **more: Any) -> Explanation:
-        """``text`` is what follows the user."""
-        user = self._id(row)
-        return Explanation(user, status, f"{user!r} {text}", name=self._name(row), **more)
+    def _explanation(self, row: int, status: str, text: str, after: str = "", **more: Any) -> Explanation:
+        """``text`` is what follows the user, ``after`` what follows the followers."""
+        return Explanation(self._id(row), status, "", name=self._name(row), **more).worded(text, after)
 
     def _id(self, row: int) -> int | str:
         user: int | str = self.network.graph.ids[row].item()
@@ -326,12 +320,12 @@ class Explainer:
         else:
             text += f": adds {added}{before}"
         text += f"; {self._amount(score, _ALONE)} if contacted alone"
-        text += f"; strongest followers {strongest(followers)}." if followers else "."
         strategy, offers, sentence = self._offered("seeds", at, place)
         return self._explanation(
             row,
             "held_out" if held else "chosen",
-            text + sentence,
+            text,
+            f".{sentence}",
             rank=place + 1,
             gain=gain,
             score=score,

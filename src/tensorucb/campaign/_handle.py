@@ -295,7 +295,6 @@ class Handle:
         self.ledger = Ledger(self.record.campaign)
         self.memory = Memory()
         self.counting = threading.RLock()
-        self.counted: Any = None  # what `progress` has counted of rounds that have ended
         self.tallied = 0  # of how many rounds the store has the counts
         self.model = self.fresh_model()
         self._here = threading.local()

@@ -397,7 +397,7 @@ def progress(handle: Handle, selection: Selection = EVERYTHING) -> CampaignProgr
 def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgress:
     split = None if selection.segment is None else (view.user_columns or no_columns(0)).split(selection.segment)
     if selection == EVERYTHING:
-        tally = count_rounds(handle, view)
+        tally = count_rounds(view)
     else:
         tally = Tally(view.network, split)
         for record in filter(selection.holds, view.rounds()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any, ClassVar, Literal, Protocol, Self
@@ -504,6 +504,20 @@ class Explanation:
     offers: tuple[Offer, ...] = ()
     metric: str = "responders"
     name: str | None = None
+    _parts: ClassVar[tuple[str, str]]  # the text before and after the followers, without users; no part of the record
+
+    def worded(self, before: str, after: str = "") -> Self:
+        """The same with its text, which is made of the user, these parts, and the followers between them."""
+        listed = ", ".join(f"{follower.user!r} {follower.probability:.2f}" for follower in self.followers)
+        between = f"; strongest followers {listed}" if listed else ""
+        object.__setattr__(self, "_parts", (before, after))
+        object.__setattr__(self, "text", f"{self.user!r} {before}{between}{after}")
+        return self
+
+    def renamed(self, rename: Callable[[Id], Id]) -> Self:
+        """The same with other ids of users, in the text too, and without their names."""
+        followers = tuple(Follower(rename(follower.user), follower.probability) for follower in self.followers)
+        return replace(self, user=rename(self.user), name=None, followers=followers).worded(*self._parts)
 
 
 @dataclass(frozen=True)

@@ -360,18 +360,19 @@ def _group_progress(entry: Id | None, sums: F64, name: str | None = None) -> Gro
     )
 
 
-def count_rounds(handle: Handle, view: View) -> Tally:
+def count_rounds(view: View) -> Tally:
     """All rounds, counted in their order; the ones up to the first that was open at the last call are counted once."""
     records = view.rounds()
     ended = _ended(records)
-    before: Tally | None = handle.counted or Tally.stored(view)
+    revision = view.network.revision
+    before: Tally | None = view.memory.get("tally", revision) or Tally.stored(view)
     tally = Tally(view.network)
-    if before is not None and before.network.revision == view.network.revision:
+    if before is not None and before.network.revision == revision:
         marks = [(record.number, record.revision) for record in records[: len(before.marks)]]
         tally = before.copy() if before.marks == marks else tally
     for record in records[len(tally.rounds) : ended]:
         tally.add(record, view.told(record.number))
-    handle.counted = tally.copy()
+    view.memory.keep("tally", revision, tally.copy())
     for record in records[ended:]:
         tally.add(record, view.told(record.number))
     return tally
@@ -389,8 +390,8 @@ def keep_tally(handle: Handle) -> None:
             return
         stored = Tally.stored(view)
         handle.tallied = 0 if stored is None else len(stored.rounds)
-        count_rounds(handle, view)
-    tally: Tally = handle.counted
+        count_rounds(view)
+        tally: Tally = view.memory.get("tally", view.network.revision)
     if len(tally.rounds) < handle.tallied + _TALLY_EVERY:
         return
     with handle.write() as view:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorucb import __version__
+from tensorucb.campaign._documents import from_json, to_json
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._round import Round
 from tensorucb.checks import check_text, refusal
@@ -55,6 +56,30 @@ class Webhook:
     error: str | None
 
 
+@dataclass
+class _Deliveries:
+    """A webhook as the store keeps it: where to send, which rounds are ``done``, and how the one that is due goes."""
+
+    url: str
+    secret: str
+    done: list[int]
+    delivered: int = 0
+    failed: int = 0
+    attempts: int = 0  # at the round that is due
+    next: float = 0.0  # when the next attempt may follow
+    error: str | None = None
+
+    def pending(self, view: View) -> list[Round]:
+        """Closed rounds that nobody was told of; history that is imported was never open."""
+        done = set(self.done)
+        closed = [record for record in view.rounds() if record.status == "closed" and record.number not in done]
+        return [record for record in closed if record.kind != "history"]
+
+    def due(self, view: View, now: float) -> list[Round]:
+        """The same if the time of the next attempt has come."""
+        return [] if now < self.next else self.pending(view)
+
+
 def set_webhook(handle: Handle, url: str, secret: str | None) -> str:
     """Tell this address of every round that closes from now on; returns the secret."""
     if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s]*)?", check_text("url", url)):
@@ -65,8 +90,7 @@ def set_webhook(handle: Handle, url: str, secret: str | None) -> str:
         raise refusal("secret", "'whsec_' and at least 16 bytes in base64, or None for a new one", "…")
     with handle.write() as view:
         done = [record.number for record in view.rounds() if record.status == "closed"]
-        hook = {"url": url, "secret": secret, "done": done, "delivered": 0, "failed": 0}
-        _put(view, {**hook, "attempts": 0, "next": 0.0, "error": None})
+        _put(view, _Deliveries(url, secret, done))
     return secret
 
 
@@ -81,7 +105,7 @@ def webhook_of(view: View) -> Webhook | None:
     hook = _read(view)
     if hook is None:
         return None
-    return Webhook(hook["url"], hook["delivered"], len(_pending(view, hook)), hook["failed"], hook["error"])
+    return Webhook(hook.url, hook.delivered, len(hook.pending(view)), hook.failed, hook.error)
 
 
 def deliver(handle: Handle) -> int:
@@ -89,19 +113,20 @@ def deliver(handle: Handle) -> int:
     taken = 0
     while True:
         with handle.read() as view:
-            if not _due(view, _read(view), handle.clock()):
+            hook = _read(view)
+            if hook is None or not hook.due(view, handle.clock()):
                 return taken
         with handle.write() as view:
             hook = _read(view)
-            due = _due(view, hook, handle.clock())
+            due = [] if hook is None else hook.due(view, handle.clock())
             if hook is None or not due:
                 return taken
-            wait = _FIRST_WAIT * 2.0 ** hook["attempts"]
-            hook["next"] = handle.clock() + max(wait, _LEASE)
-            hook["attempts"] += 1
+            wait = _FIRST_WAIT * 2.0**hook.attempts
+            hook.next = handle.clock() + max(wait, _LEASE)
+            hook.attempts += 1
             _put(view, hook)
         record = due[0]
-        error = _send(hook["url"], hook["secret"], record.id, _document(handle, record), handle.clock())
+        error = _send(hook.url, hook.secret, record.id, _document(handle, record), handle.clock())
         with handle.write() as view:
             _note(view, hook, record, error, handle.clock() + wait)
         if error is not None:
@@ -109,42 +134,34 @@ def deliver(handle: Handle) -> int:
         taken += 1
 
 
-def _note(view: View, sent: dict[str, Any], record: Round, error: str | None, following: float) -> None:
+def _note(view: View, sent: _Deliveries, record: Round, error: str | None, following: float) -> None:
     """Note how an attempt went; ``sent`` is the webhook that it was for, ``following`` when the next one may follow.
 
     Nothing is noted of a webhook that was removed or set anew meanwhile, or of a round that another process has done.
     """
     hook = _read(view)
-    if hook is None or any(hook[name] != sent[name] for name in ("url", "secret")) or record.number in hook["done"]:
+    if hook is None or (hook.url, hook.secret) != (sent.url, sent.secret) or record.number in hook.done:
         return
-    hook |= {"error": error, "next": following}
-    if error is None or hook["attempts"] >= _ATTEMPTS:
-        hook["done"].append(record.number)
-        hook["delivered" if error is None else "failed"] += 1
-        hook |= {"attempts": 0, "next": 0.0}
+    hook.error = error
+    hook.next = following
+    if error is None or hook.attempts >= _ATTEMPTS:
+        hook.done.append(record.number)
+        hook.delivered += error is None
+        hook.failed += error is not None
+        hook.attempts = 0
+        hook.next = 0.0
     _put(view, hook)
 
 
-def _pending(view: View, hook: dict[str, Any]) -> list[Round]:
-    """Closed rounds that nobody was told of; history that is imported was never open."""
-    done = set(hook["done"])
-    closed = [record for record in view.rounds() if record.status == "closed" and record.number not in done]
-    return [record for record in closed if record.kind != "history"]
-
-
-def _due(view: View, hook: dict[str, Any] | None, now: float) -> list[Round]:
-    """The same if the time of the next attempt has come."""
-    return [] if hook is None or now < hook["next"] else _pending(view, hook)
-
-
-def _read(view: View) -> dict[str, Any] | None:
-    if WEBHOOK not in view.session.blobs(view.number):
+def _read(view: View) -> _Deliveries | None:
+    data = view.session.blob(view.number, WEBHOOK)
+    if data is None:
         return None
-    return dict(unpack_state(view.session.blob(view.number, WEBHOOK) or b"", WEBHOOK, "the webhook of the campaign")[0])
+    return from_json(_Deliveries, unpack_state(data, WEBHOOK, "the webhook of the campaign")[0])
 
 
-def _put(view: View, hook: dict[str, Any]) -> None:
-    view.session.put_blob(view.number, WEBHOOK, pack_state(WEBHOOK, hook, {}))
+def _put(view: View, hook: _Deliveries) -> None:
+    view.session.put_blob(view.number, WEBHOOK, pack_state(WEBHOOK, to_json(hook), {}))
 
 
 def _document(handle: Handle, record: Round) -> bytes:

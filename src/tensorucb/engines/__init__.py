@@ -1,4 +1,4 @@
-"""Where heavy work runs: this machine's threads and processes, or a Ray cluster."""
+"""Where heavy work runs when it is not this machine: a Ray cluster."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from tensorucb._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tensorucb.engines._local import LocalEngine as LocalEngine
     from tensorucb.engines._ray import RayEngine as RayEngine
     from tensorucb.work import Engine as Engine
 
 _NAMES = {
     "Engine": "tensorucb.work",
-    "LocalEngine": "._local",
     "RayEngine": "._ray",
 }
 

@@ -107,8 +107,41 @@ def select_pairs(
     ([('ann', 1), ('bob', 0)], 4.0)
     """
     check_graph(graph)
+    return choose_pairs(
+        graph,
+        probabilities,
+        k,
+        check_constraints(constraints).by_row(graph),
+        objective=objective,
+        values=values,
+        redundancy=redundancy,
+        spread=spread,
+        count_seeds=count_seeds,
+        sampling=sampling,
+        rng=rng,
+        threads=threads,
+        engine=engine,
+    )
+
+
+def choose_pairs(
+    graph: Graph,
+    probabilities: ArrayLike,
+    k: int | None,
+    rules: Constraints,
+    *,
+    objective: Objective = "cascade",
+    values: ArrayLike | None = None,
+    redundancy: float = 0.0,
+    spread: ArrayLike | None = None,
+    count_seeds: bool = True,
+    sampling: Sampling | None = None,
+    rng: RngLike = None,
+    threads: int | None = None,
+    engine: Engine | None = None,
+) -> PairSelection:
+    """`select_pairs` for rules that name users by graph row."""
     goal = check_choice("objective", objective, get_args(Objective))
-    rules = check_constraints(constraints)
     how = check_sampling(sampling)
     if how.algorithm == "tim":
         raise InputError("algorithm 'tim' does not choose pairs, of which a user may have one only; use 'opim'.")
@@ -122,7 +155,7 @@ def select_pairs(
         prices = check_array("costs", rules.costs, (p.shape[0], graph.n_nodes), low=0.0, hint=hint)
         # With the cheapest strategies, so that what no choice can pay is refused in terms of users.
         cheapest = np.maximum(prices.min(axis=0), np.finfo(np.float64).tiny)
-    users = make_problem(graph, k, replace(rules.by_row(graph), costs=cheapest), values, redundancy)
+    users = make_problem(graph, k, replace(rules, costs=cheapest), values, redundancy)
     counted = check_flag("count_seeds", count_seeds)
     in_play = users.allowed.astype(np.bool_)
     in_play[users.forced] = True

@@ -20,7 +20,6 @@ from pydantic import BaseModel, Field
 
 from tensorucb.campaign import Ask, Campaign, CampaignProgress, Explanation, RoundExplanation
 from tensorucb.campaign._catalogue import by_text
-from tensorucb.campaign._explain import strongest
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, UnknownIdError, argument, call
 from tensorucb.service._open import OpenCampaigns
@@ -107,12 +106,8 @@ class Caller:
                 }
             case RoundExplanation():
                 changed = {"seeds": tuple(map(self.masked, record.seeds))}
-            case Explanation():  # the text begins with the user, and lists the strongest followers
-                user = self.mask(record.user)
-                followers = tuple(replace(each, user=self.mask(each.user), name=None) for each in record.followers)
-                rest = record.text.removeprefix(repr(record.user))
-                rest = rest.replace(strongest(record.followers), strongest(followers))
-                changed = {"user": user, "name": None, "text": f"{user!r}{rest}", "followers": followers}
+            case Explanation():
+                return record.renamed(self.mask)
             case CampaignProgress():
                 users = [
                     each if each.id is None else replace(each, id=self.mask(each.id), name=None)
