@@ -22,6 +22,7 @@ export function inPageWords(parts, labels = {}) {
 
 function named({ kind, name, value }, labels) {
   if (kind === "call") return CALLS[name] || name;
+  if (kind === "python") return ""; // nobody types it
   if (kind === "constant") return CONSTANTS[name] || name;
   if (value && VALUES[name]) return VALUES[name];
   const label = labels[name.split(".").find((part) => labels[part])];
