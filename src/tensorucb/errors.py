@@ -46,7 +46,8 @@ class Mention(NamedTuple):
     """Something that each door calls by a name of its own.
 
     ``kind`` is a method of `Words`: "argument" (perhaps with the ``value`` that it should have), "call", "constant"
-    (None, True or False), or "driver" for what a database's own library said.
+    (None, True or False), "python" for what can only be given in Python, or "driver" for what a database's own library
+    said.
     """
 
     kind: str
@@ -80,6 +81,10 @@ class Words:
 
     def constant(self, name: str, value: Any) -> str:
         """None, True or False."""
+        return name
+
+    def python(self, name: str, value: Any) -> str:
+        """What can only be given in Python."""
         return name
 
     def driver(self, name: str, value: Any) -> str:
@@ -139,6 +144,13 @@ class TensorUCBError(Exception):
         if self.advice:
             parts += [" ", *_parts(self.advice)]
         return parts
+
+    def within(self, place: str, kind: type[TensorUCBError] | None = None) -> TensorUCBError:
+        """The same error about something inside ``place``, where arguments are called as in Python at every door."""
+        def plain(part: str | Mention) -> str | Mention:
+            return Words().said([part]) if isinstance(part, Mention) and part.kind == "argument" else part
+
+        return (kind or type(self))(f"{place}: ", *map(plain, self.parts()))
 
 
 def _parts(text: Text) -> tuple[str | Mention, ...]:

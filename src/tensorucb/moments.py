@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.checks import LARGEST, array_of, check_number, check_text, is_real, plain, refusal, shown
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, Mention
 
 Duration = timedelta | str
 """A `datetime.timedelta`, or a text such as ``"7d"``."""
@@ -53,7 +53,8 @@ def duration(name: str, value: Any, *, zero: bool = False) -> float:
         return check_number(name, seconds, strict=not zero)
     except InputError:
         least = "of at least 0" if zero else "above 0"
-        raise refusal(name, f"a duration {least}: a text such as '7d', '12h' or '30m', or a timedelta", value) from None
+        wanted = f"a duration {least}: a text such as '7d', '12h' or '30m'", Mention("python", ", or a timedelta")
+        raise refusal(name, wanted, value) from None
 
 
 def _without_unit(name: str, number: str, value: Any) -> InputError:

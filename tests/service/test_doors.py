@@ -73,6 +73,13 @@ MISTAKES = [
         "shadow contacts nobody, so there is no hold-out",
     ),
     Mistake(
+        {"cooldown": "soon"},
+        ("--cooldown", "soon"),
+        "a text such as '7d', '12h' or '30m', or a timedelta; got 'soon'.",
+        "a text such as '7d', '12h' or '30m'; got 'soon'.",
+        "a text such as '7d', '12h' or '30m'; got 'soon'.",
+    ),
+    Mistake(
         {"per_user": True},
         ("--per-user",),
         "per_user needs strategies. Give strategies: 'all'",

@@ -445,8 +445,12 @@ class Campaign:
                 days = round(((record.deadline or now) - now) / 86_400.0)
                 raise EarlyCloseError(
                     f"responses to round {record.number} may come for another {days:,} days. Closed now, all silence "
-                    'becomes a "no". Nothing was closed.',
-                    advice=("Wait; it closes by itself. If you mean it, give ", argument("early", True), "."),
+                    'becomes a "no".',
+                    advice=(
+                        "Nothing was closed. Wait; it closes by itself. If you mean it, give ",
+                        argument("early", True),
+                        ".",
+                    ),
                 )
             if was_open:
                 record = view.finish(record, "closed", now)

@@ -216,7 +216,7 @@ def _defaults(ask: Mapping[str, Any], reader: Reader) -> tuple[dict[str, Any], d
         constrain(reader.network, barred, question, reader.now)
         return reader.stored(question, named)
     except InputError as error:
-        raise type(error)(f"ask: {error}") from error
+        raise error.within("ask") from error
 
 
 class IgnoredContextWarning(UserWarning):

@@ -221,6 +221,10 @@ class CommandWords(Words):
             return option or super().argument(name, value)
         return option if value is True else " ".join([option, *_pairs(value)])
 
+    def python(self, name: str, value: Any) -> str:
+        """What nobody can type."""
+        return ""
+
     def call(self, name: str, value: Any) -> str:
         """A command to type."""
         return f"`tensorucb {_COMMANDS[name]}`" if name in _COMMANDS else super().call(name, value)

@@ -131,12 +131,13 @@ counted = between(1, 1_000_000_000)  # the most is more than anybody can wait fo
 
 def span(text: str) -> str:
     """A duration as it is typed, checked: 7d, 12h or 30m."""
+    from tensorucb.cli._app import CommandWords
     from tensorucb.moments import duration
 
     try:
         duration("it", text, zero=True)
     except InputError as error:
-        raise BadParameter(str(error).replace(", or a timedelta", "")) from None  # which nobody can type
+        raise BadParameter(CommandWords(None).said(error.parts())) from None
     return text
 
 

@@ -59,7 +59,7 @@ def read_campaign_file(path: str) -> CampaignFile:
         _check_names("[ask]", ask or (), STORED)
         return CampaignFile(options, columns, kinds, ask)
     except InputError as error:  # of a check; it would pass for a mistake on the command line
-        raise FileFormatError(f"{path!r}: {error}") from error
+        raise error.within(repr(path), FileFormatError) from error
 
 
 def _toml(path: Path) -> dict[str, Any]:

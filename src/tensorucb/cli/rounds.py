@@ -280,7 +280,7 @@ def _closed(campaign: Campaign, round_id: str, early: bool) -> Ask:
     except EarlyCloseError as error:
         if sys.stdin is None or not sys.stdin.isatty():
             raise
-        say(str(error).partition(" Nothing was closed.")[0], err=True)
+        say(error.args[0], err=True)
         if not confirmed("Close it now?"):
             raise StateError("nothing was closed, since the question was not answered with yes.") from None
     return campaign.close(round_id, early=True)

@@ -92,7 +92,8 @@ class Problem(BaseModel):
     parts: list[str | dict[str, Any]] | None = Field(
         default=None,
         description="The detail in parts, for programs that call fields and routes differently: texts, and objects "
-        "with the kind of a thing (argument, call or constant), its name in Python, and a value that it should have.",
+        "with the kind of a thing (argument, call, constant or python), its name in Python, and a value that it "
+        "should have.",
     )
 
 
@@ -128,6 +129,10 @@ class ApiWords(Words):
     def call(self, name: str, value: Any) -> str:
         """A method and an address."""
         return _ROUTES.get(name) or super().call(name, value)
+
+    def python(self, name: str, value: Any) -> str:
+        """What JSON has not."""
+        return ""
 
     def constant(self, name: str, value: Any) -> str:
         """A constant of JSON."""

@@ -25,6 +25,7 @@ const begun = (said, words) => (/(^|[.:?] )$/.test(said) && words.startsWith("th
 
 function named({ kind, name, value }, labels) {
   if (kind === "call") return CALLS[name] || name;
+  if (kind === "python") return ""; // nobody types it
   if (kind === "constant") return CONSTANTS[name] || name;
   if (value && VALUES[name]) return VALUES[name];
   const label = labels[name.split(".").find((part) => labels[part])];
