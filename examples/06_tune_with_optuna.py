@@ -26,7 +26,7 @@ validation, world = split_products(
 
 def regret(trial: optuna.Trial) -> float:
     policy = LinUCB(exploration=trial.suggest_float("exploration", 1e-3, 1.0, log=True))
-    return float(run_policy(validation, policy, rounds=30, run=0, seed=0).regret.mean())
+    return float(run_policy(validation, policy, rounds=30, run=0, seed=0)["regret"].mean())
 
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -39,7 +39,7 @@ study.optimize(regret, n_trials=15)
 best = LinUCB().set_params(**study.best_params)
 for label, policy in (("default", LinUCB()), ("tuned", best)):
     found = run_policy(world, policy, rounds=60, run=0, seed=1)
-    print(f"{label}: exploration {policy.exploration:.3f}, average regret {found.regret.mean():.1f}")
+    print(f"{label}: exploration {policy.exploration:.3f}, average regret {found['regret'].mean():.1f}")
 
 # %%
 # One point per trial.

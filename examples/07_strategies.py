@@ -27,7 +27,7 @@ ways = {
 }
 rows = []
 for label, policy in ways.items():
-    regret = np.mean([run_policy(world, policy, rounds=60, run=run).regret for run in range(2)], axis=0)
+    regret = np.mean([run_policy(world, policy, rounds=60, run=run)["regret"] for run in range(2)], axis=0)
     print(f"{label:18} mean regret per round {regret.mean():5.1f}, over the last 20 rounds {regret[-20:].mean():5.1f}")
     average = np.cumsum(regret) / np.arange(1, len(regret) + 1)
     rows += [{"round": i + 1, "regret": float(value), "way": label} for i, value in enumerate(average)]

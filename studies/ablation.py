@@ -154,7 +154,7 @@ class Runs:
             environment = world(name, draw, data=self.data, cache=self.cache, scale=self.scale)
             policy = GammaCounts() if off == COUNTS else Ablated(off)
             found = run_policy(environment, policy, rounds=self.rounds, run=run_number(name, draw))
-            self.known[name, draw, off] = float(found.regret.mean())
+            self.known[name, draw, off] = float(found["regret"].mean())
             with self.file.open("a", newline="") as file:
                 csv.writer(file).writerow([name, draw, " + ".join(off), self.known[name, draw, off]])
         return self.known[name, draw, off]

@@ -124,8 +124,8 @@ def regret(
     if condition.newcomers:
         half = max(1, rounds // 2)
         late = WorldWithNewcomers(place, arrival=half)
-        return float(run_policy(late, policy, rounds=2 * half, seed=run).regret[half:].mean())
-    return float(run_policy(place, policy, rounds=rounds, run=run).regret.mean())
+        return float(run_policy(late, policy, rounds=2 * half, seed=run)["regret"][half:].mean())
+    return float(run_policy(place, policy, rounds=rounds, run=run)["regret"].mean())
 
 
 def table(found: dict[tuple[str, str, int], float]) -> list[str]:

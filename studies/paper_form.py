@@ -96,7 +96,7 @@ class Runs:
         """Mean regret of one run, ``about`` says which one; read or played."""
         entry = {**about, "rounds": rounds}
         if _key(entry) not in self._kept:
-            regret = float(run_policy(world, make(), rounds=rounds, run=about["run"]).regret.mean())
+            regret = float(run_policy(world, make(), rounds=rounds, run=about["run"])["regret"].mean())
             self._kept[_key(entry)] = regret
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({**entry, "regret": regret}, ensure_ascii=False) + "\n")

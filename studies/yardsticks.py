@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from studies import DATA
 from studies.changed_worlds import CHANGES
@@ -27,7 +28,6 @@ from studies.worlds import dataset_of, four_modes
 from tensorucb.data import Dataset, digg_like
 from tensorucb.experiments import (
     Environment,
-    RunResult,
     environment_from_dataset,
     replay_from_dataset,
     run_policy,
@@ -205,23 +205,23 @@ def play(cell: Cell, runs: int, out: Path) -> dict[str, list[dict[str, Any]]]:
         for label, make in contestants(cell, world).items():
             if (label, run) not in kept:
                 result = run_policy(world, make(), rounds=cell.rounds, run=FIRST_RUN + run, label=label)
-                kept[label, run] = _entry(result, run)
+                kept[label, run] = _entry(label, result, run)
                 with path.open("a") as file:
                     file.write(json.dumps(kept[label, run]) + "\n")
             found.setdefault(label, []).append(kept[label, run])
     return found
 
 
-def _entry(result: RunResult, run: int) -> dict[str, Any]:
-    spread, best = result.spread, result.optimum
+def _entry(label: str, result: pl.DataFrame, run: int) -> dict[str, Any]:
+    spread, best, regret = (result[name].to_numpy() for name in ("spread", "optimum", "regret"))
     return {
-        "policy": result.policy,
+        "policy": label,
         "run": run,
         "reach": float(spread.mean()),
         "first": float(spread[:20].mean()),
         "last": float(spread[-20:].mean()),
         "best": float(best.mean()),
-        "regret": float(result.regret.mean()),
+        "regret": float(regret.mean()),
     }
 
 

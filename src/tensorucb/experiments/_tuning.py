@@ -147,12 +147,12 @@ def tune(
     # All searches take their steps together, so that there is work for several processes.
     while asked:
         plays = [
-            Play(environment, label, with_arguments(policies[label], arguments), VALIDATION_RUN)
+            Play(environment, with_arguments(policies[label], arguments), label, VALIDATION_RUN)
             for label, settings in asked.items()
             for arguments in settings
         ]
         told = None if report is None else _further(report, played, expected)
-        regrets = [float(result.average_regret[-1]) for result in replace(player, report=told).play(plays)]
+        regrets = [float(result["average_regret"][-1]) for result in replace(player, report=told).play(plays)]
         played += rounds * len(plays)
         following: dict[str, list[dict[str, Any]]] = {}
         for label, settings in asked.items():
