@@ -184,8 +184,8 @@ def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[st
     --------
     >>> import tensorucb as tu
     >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> found = tu.experiments.run_experiment(world, {"Random": tu.policies.Random()}, rounds=2, runs=1)
-    >>> decision_table(found)[0]["T=2"] == found.frame["regret"].mean()
+    >>> experiment = tu.experiments.run_experiment(world, {"Random": tu.policies.Random()}, rounds=2, runs=1)
+    >>> decision_table(experiment)[0]["T=2"] == experiment.frame["regret"].mean()
     True
     """
     values = {policy: experiment.by_run(policy) for policy in experiment.policies}

@@ -198,7 +198,7 @@ class Play(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Player:
+class Runner:
     """How runs are played: for so many rounds, from a seed, and the rest as in `run_experiment`, which it names too."""
 
     rounds: int
@@ -306,14 +306,14 @@ def run_experiment(
     >>> import tensorucb as tu
     >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
     >>> policies = {"degree": tu.policies.HighDegree(), "random": tu.policies.Random()}
-    >>> found = run_experiment(world, policies, rounds=10, runs=2)
-    >>> bool(found.final("degree").mean < found.final("random").mean)
+    >>> experiment = run_experiment(world, policies, rounds=10, runs=2)
+    >>> bool(experiment.final("degree").mean < experiment.final("random").mean)
     True
     """
     check_environment(environment)
     check_policies(policies)
     numbers = runs if isinstance(runs, range) and len(runs) else range(check_rounds("runs", runs))
-    player = Player(check_rounds("rounds", rounds), check_seed("seed", seed), jobs, directory, report, engine)
+    player = Runner(check_rounds("rounds", rounds), check_seed("seed", seed), jobs, directory, report, engine)
     # Run by run rather than policy by policy: an interrupted experiment compares all policies already.
     plays = [Play(environment, policy, label, run) for run in numbers for label, policy in policies.items()]
     return by_policy(player.play(plays), list(policies), environment.measure)
