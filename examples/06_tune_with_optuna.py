@@ -26,7 +26,7 @@ validation, world = split_products(
 
 def regret(trial: optuna.Trial) -> float:
     policy = LinUCB(exploration=trial.suggest_float("exploration", 1e-3, 1.0, log=True))
-    return float(run_policy(validation, policy, rounds=30, run=0, seed=0).regret.mean())
+    return float(run_policy(validation, policy, rounds=30, run=0, seed=0)["regret"].mean())
 
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -40,8 +40,8 @@ study.optimize(regret, n_trials=15)
 best = LinUCB().set_params(**study.best_params)
 for label, policy in (("default", LinUCB()), ("tuned", best), ("by degree", HighDegree())):
     found = run_policy(world, policy, rounds=60, run=0, seed=1)
-    share = found.spread.sum() / found.optimum.sum()
-    print(f"{label:9}  average regret {found.regret.mean():.1f}, {share:.0%} of the best possible reach")
+    share = found["spread"].sum() / found["optimum"].sum()
+    print(f"{label:9}  average regret {found['regret'].mean():.1f}, {share:.0%} of the best possible reach")
 print(f"exploration: by default {LinUCB().exploration:g}, tuned {best.exploration:.3f}")
 
 # %%

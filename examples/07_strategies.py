@@ -31,8 +31,8 @@ ways = {
 rows = []
 for label, policy in ways.items():
     runs = [run_policy(world, policy, rounds=60, run=run) for run in range(2)]
-    regret = np.mean([run.regret for run in runs], axis=0)
-    share = sum(run.spread.sum() for run in runs) / sum(run.optimum.sum() for run in runs)
+    regret = np.mean([run["regret"] for run in runs], axis=0)
+    share = sum(run["spread"].sum() for run in runs) / sum(run["optimum"].sum() for run in runs)
     print(f"{label:18} regret {regret.mean():5.1f}, last 20 rounds {regret[-20:].mean():5.1f}; {share:.0%} of the best")
     average = np.cumsum(regret) / np.arange(1, len(regret) + 1)
     rows += [{"round": i + 1, "regret": float(value), "way": label} for i, value in enumerate(average)]

@@ -7,8 +7,8 @@ What is told differs, or how contacts add up, or the world changes from round to
 >>> from tensorucb.experiments import Environment, run_policy
 >>> from tensorucb.policies import HighDegree
 >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0))
->>> run_policy(CHANGES["two contacts needed"](world, 100), HighDegree(), rounds=5).spread.shape
-(5,)
+>>> run_policy(CHANGES["two contacts needed"](world, 100), HighDegree(), rounds=5)["spread"].len()
+5
 
 A world here has the direct objective and one-hop feedback. Whatever is random follows from (seed, run, round), so all
 policies of a run meet the same noise.

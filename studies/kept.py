@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-
-from tensorucb.experiments import RunResult
+import polars as pl
 
 _ENDS = 20
 
@@ -24,15 +23,16 @@ class Run(NamedTuple):
     regret: float
 
 
-def means(result: RunResult, *, start: int = 0) -> Run:
+def means(result: pl.DataFrame, *, start: int = 0) -> Run:
     """Means over the rounds of a run, from ``start`` on."""
-    reached = result.spread[start:]
+    result = result.slice(start)
+    reached = result["spread"].to_numpy()
     return Run(
         reach=float(reached.mean()),
         first=float(reached[:_ENDS].mean()),
         last=float(reached[-_ENDS:].mean()),
-        best=float(result.optimum[start:].mean()),
-        regret=float(result.regret[start:].mean()),
+        best=float(result["optimum"].to_numpy().mean()),
+        regret=float(result["regret"].to_numpy().mean()),
     )
 
 

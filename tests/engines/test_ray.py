@@ -47,10 +47,8 @@ def test_selections_evaluations_and_experiments_are_the_same_bit_for_bit(engine:
     steps: list[int] = []
     there = run_experiment(world, policies, engine=engine, report=lambda done, total, what: steps.append(done), **plays)
     here = run_experiment(world, policies, **plays)
-    for a, b in zip(there.results, here.results, strict=True):
-        assert (a.policy, a.run) == (b.policy, b.run)
-        assert np.array_equal(a.regret, b.regret)
-        assert np.array_equal(a.product, b.product)
+    played = ["policy", "run", "product", "regret"]
+    assert there.frame.select(played).equals(here.frame.select(played))
     assert steps == list(range(1, 33))
     with pytest.raises(InputError, match="probabilities must be in"):
         select_seeds(graph, np.full(graph.n_edges, 2.0), K, engine=engine)
@@ -192,4 +190,4 @@ def test_runs_of_a_policy_of_ones_own_are_played_there(
     tune(world, {"mine": mine.Mine()}, rounds=5, engine=engine, directory=kept)
     assert len(list(kept.iterdir())) == 4
     here = run_experiment(world, {"mine": mine.Mine()}, rounds=5, runs=2)
-    assert np.array_equal(found.results[1].spread, here.results[1].spread)
+    assert found.frame["spread"].equals(here.frame["spread"])

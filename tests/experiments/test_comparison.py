@@ -59,16 +59,14 @@ def test_table_is_what_its_columns_say(world):
     experiment = run_experiment(world, {"degree": HighDegree(), "random": Random()}, rounds=40, runs=3)
     rows = {row["policy"]: row for row in decision_table(experiment)}
     for name, row in rows.items():
-        regret = np.array([r.regret for r in experiment.of(name)])
+        regret = experiment.by_run(name, "regret")
         assert row["T=10"] == pytest.approx(regret[:, :10].mean())
         assert row["T=30"] == pytest.approx(regret[:, :30].mean())
         assert row["T=40"] == pytest.approx(regret.mean())
         assert "T=100" not in row
         assert row["last20"] == pytest.approx(regret[:, -20:].mean())
         assert row["T=40_low"] < row["T=40"] < row["T=40_high"]
-        reached, best = (
-            np.array([getattr(r, part)[:40] for r in experiment.of(name)]) for part in ("spread", "optimum")
-        )
+        reached, best = (experiment.by_run(name, part)[:, :40] for part in ("spread", "optimum"))
         assert row["of_best"] == pytest.approx((reached.sum(axis=1) / best.sum(axis=1)).mean())
         assert row["worst_of_first_ten"] == pytest.approx(regret[:, :10].mean(axis=0).max())
     assert next(iter(rows)) == min(rows, key=lambda name: rows[name]["T=40"])
@@ -79,7 +77,7 @@ def test_differences_to_ours_are_paired_run_by_run(world):
     experiment = run_experiment(world, {"TensorUCB": HighDegree(), "random": Random()}, rounds=10, runs=3)
     rows = {row["policy"]: row for row in decision_table(experiment)}
     assert rows["TensorUCB"]["T=10_minus_ours"] == rows["TensorUCB"]["T=10_minus_ours_low"] == 0.0
-    first, second = (np.array([r.regret[:10].mean() for r in experiment.of(p)]) for p in experiment.policies)
+    first, second = (experiment.by_run(p)[:, :10].mean(axis=1) for p in experiment.policies)
     apart, row = second - first, rows["random"]
     half = 2.9199856 * apart.std(ddof=1) / np.sqrt(3)
     found = [row[f"T=10_minus_ours{end}"] for end in ("", "_low", "_high")]
@@ -89,7 +87,7 @@ def test_differences_to_ours_are_paired_run_by_run(world):
 def test_intervals_over_networks_average_the_runs_of_each_network_first(world):
     experiment = run_experiment(world, {"TensorUCB": HighDegree(), "random": Random()}, rounds=10, runs=4)
     (row,) = [row for row in decision_table(experiment, networks=2) if row["policy"] == "random"]
-    runs = np.array([r.regret[:10].mean() for r in experiment.of("random")])
+    runs = experiment.by_run("random")[:, :10].mean(axis=1)
     means = np.array([runs[[0, 2]].mean(), runs[[1, 3]].mean()])
     half = 6.3137515 * means.std(ddof=1) / np.sqrt(2)
     np.testing.assert_allclose([row["T=10_low"], row["T=10_high"]], [means.mean() - half, means.mean() + half])
@@ -109,10 +107,11 @@ def test_runs_take_turns_on_the_networks_and_tuning_has_its_own(world, tmp_path)
     assert made == []
     found = work.run(lambda world: {**tuning.policies, **references(world)}, "decisions")
     assert made == [1, 2]
-    assert [r.run for r in found.of("product-blind oracle")] == [0, 1, 2]
+    blind = found.frame.filter(policy="product-blind oracle")
+    assert blind["run"].unique().sort().to_list() == [0, 1, 2]
     for run, seed in ((0, 1), (1, 2), (2, 1)):
         alone = run_experiment(network(seed), {"Random": Random()}, rounds=3, runs=range(run, run + 1))
-        np.testing.assert_array_equal(found.of("Random")[run].spread, alone.results[0].spread)
+        np.testing.assert_array_equal(found.by_run("Random", "spread")[run], alone.frame["spread"])
     with pytest.raises(InputError, match="2 networks need as many runs"):
         Comparison(world, policies, tmp_path, runs=1, networks=networks)
 
@@ -121,7 +120,7 @@ def test_baselines_are_tuned_on_products_that_no_run_promotes(tmp_path):
     box = make_sandbox(60, 400, 20, n_topics=3, rng=3)
     env = Environment.from_sandbox(box, settings=WorldSettings(k=3))
     work = Comparison(env, {"Random": Random()}, tmp_path, rounds=30, runs=2)
-    played = {int(p) for r in work.run(lambda world: work.policies, "runs").results for p in r.product}
+    played = set(work.run(lambda world: work.policies, "runs").frame["product"])
     assert played.isdisjoint(split_products(env)[0].product_rows.tolist())
     assert len(played) > 10
 
@@ -179,8 +178,7 @@ def test_compare_is_the_command_in_one_call(tmp_path):
     tuned = work.tune(ours_untouched(work.policies)).policies
     again = work.run(lambda world: tuned, "runs")
     for label in ("TensorUCB", "LinUCB"):
-        for one, two in zip(found.of(label), again.of(label), strict=True):
-            np.testing.assert_array_equal(one.spread, two.spread)
+        np.testing.assert_array_equal(found.by_run(label, "spread"), again.by_run(label, "spread"))
     labelled = compare(env, {"mine": Mine()}, **sizes).policies
     assert labelled == ("TensorUCB", "HighDegree", "mine", "product-blind oracle")
     table = str(found).splitlines()

@@ -20,8 +20,7 @@ def world():
 
 
 def numbers(experiment):
-    parts = ("product", "spread", "optimum")
-    return [(r.policy, r.run, *(getattr(r, part).tobytes() for part in parts)) for r in experiment.results]
+    return experiment.frame.select("policy", "run", "product", "spread", "optimum").rows()
 
 
 def test_runs_on_two_processes_are_those_of_one(world, tmp_path):

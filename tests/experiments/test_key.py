@@ -42,7 +42,7 @@ from experiments.parts import policy_key
 from tensorucb.experiments import Environment, WorldSettings, run_experiment
 
 world = Environment.from_sandbox(make_sandbox(60, 400, 8, n_topics=4, rng=0), settings=WorldSettings(k=3))
-print(run_experiment(world, {"Mine": Mine()}, rounds=2, runs=2, directory="runs").results[0].spread.tolist())
+print(run_experiment(world, {"Mine": Mine()}, rounds=2, runs=2, directory="runs").by_run("Mine", "spread")[0].tolist())
 """
 
 
@@ -69,7 +69,7 @@ def play(world: Environment, folder: Path) -> tuple[list[list[float]], dict[str,
     mine = importlib.import_module("policy").Mine
     policies = {"Mine": mine(), "wrapped": ForgetOnDrift(mine())}
     found = run_experiment(world, policies, rounds=2, runs=2, directory=folder / "runs")
-    return [result.spread.tolist() for result in found.results], kept_runs(folder)
+    return [run for label in policies for run in found.by_run(label, "spread").tolist()], kept_runs(folder)
 
 
 def kept_runs(folder: Path) -> dict[str, int]:
@@ -153,7 +153,7 @@ def test_runs_of_a_policy_that_holds_a_function_are_not_kept(world, tmp_path):
 
     assert policy_key(ForgetOnDrift(Given(lambda graph, k: 1))) is None
     found = run_experiment(world, {"a": Numbered(len), "b": Numbered(3)}, rounds=2, runs=1, directory=tmp_path)
-    assert len(found.results) == 2
+    assert found.frame.height == 4
     assert [path.name[:4] for path in tmp_path.iterdir()] == ["b-0-"]
 
 

@@ -81,8 +81,8 @@ def test_items_that_describe_users_are_never_asked_about(dataset, replayed):
 
 def test_policies_play_a_replayed_log_as_any_world(replayed):
     found = {policy.name: run_policy(replayed, policy, rounds=30) for policy in (HighDegree(), Random())}
-    assert found["HighDegree"].spread.sum() > found["Random"].spread.sum()
-    assert (found["HighDegree"].spread <= found["HighDegree"].optimum / (1.0 - 1.0 / np.e) + 3).all()
+    assert found["HighDegree"]["spread"].sum() > found["Random"]["spread"].sum()
+    assert (found["HighDegree"]["spread"] <= found["HighDegree"]["optimum"] / (1.0 - 1.0 / np.e) + 3).all()
 
 
 def test_a_log_has_no_cascades_and_needs_popular_items_to_ask_for_them(dataset):

@@ -54,11 +54,11 @@ def test_same_products_and_coins_for_every_policy(world):
 
 def test_regret_is_the_gap_to_the_optimum(world):
     result = run_policy(world, HighDegree(), rounds=6, seed=1)
-    best = [world.optimum(int(p)).spread for p in result.product]
-    np.testing.assert_allclose(result.regret, np.array(best) - result.spread)
-    np.testing.assert_allclose(result.average_regret[-1], result.regret.mean())
-    assert result.seconds.shape == (6, 3)
-    assert (result.seconds >= 0).all()
+    best = [world.optimum(int(p)).spread for p in result["product"]]
+    np.testing.assert_allclose(result["regret"], np.array(best) - result["spread"])
+    np.testing.assert_allclose(result["average_regret"][-1], result["regret"].mean())
+    assert result.height == 6
+    assert all((result[name] >= 0.0).all() for name in ("score", "select", "update"))
 
 
 def test_knowing_the_truth_costs_nothing(world):
@@ -68,7 +68,7 @@ def test_knowing_the_truth_costs_nothing(world):
             return oracle(world.probabilities(product), k)
 
     result = run_policy(world, Oracle(), rounds=8)
-    np.testing.assert_allclose(result.regret, 0.0, atol=1e-12)
+    np.testing.assert_allclose(result["regret"], 0.0, atol=1e-12)
 
 
 def test_longer_runs_begin_with_the_shorter_ones_products(world):
@@ -111,9 +111,8 @@ def test_a_damaged_or_missing_run_is_repeated(world, tmp_path):
     files[0].write_bytes(files[0].read_bytes()[:100])
     files[1].unlink()
     again = run_experiment(world, policies, rounds=4, runs=2, directory=tmp_path)
-    for a, b in zip(first.results, again.results, strict=True):
-        assert (a.policy, a.run) == (b.policy, b.run)
-        np.testing.assert_array_equal(a.spread, b.spread)
+    same = ("policy", "run", "spread")
+    assert again.frame.select(same).equals(first.frame.select(same))
 
 
 def test_other_settings_never_share_a_file(world, cascade_world, tmp_path):
@@ -136,7 +135,7 @@ def test_regret_csv_has_the_promised_columns(world, tmp_path):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == REGRET_COLUMNS
     assert [(row["run"], row["round"]) for row in rows] == [(str(r), str(t)) for r in (0, 1) for t in (1, 2, 3)]
-    assert float(rows[4]["regret"]) == experiment.results[1].regret[1]
+    assert float(rows[4]["regret"]) == experiment.by_run("Random")[1, 1]
 
 
 def test_progress_counts_every_round(world):
@@ -249,9 +248,8 @@ def test_products_for_tuning_are_never_played_later(sandbox):
 def test_runs_by_number_are_those_of_the_whole_experiment(world):
     whole = run_experiment(world, {"Random": Random()}, rounds=3, runs=4)
     part = run_experiment(world, {"Random": Random()}, rounds=3, runs=range(1, 4, 2))
-    assert [r.run for r in part.results] == [1, 3]
-    for result in part.results:
-        np.testing.assert_array_equal(result.spread, whole.results[result.run].spread)
+    assert part.frame["run"].unique().to_list() == [1, 3]
+    np.testing.assert_array_equal(part.by_run("Random", "spread"), whole.by_run("Random", "spread")[[1, 3]])
 
 
 def test_grids_from_toml(tmp_path):

@@ -100,12 +100,12 @@ def test_strategies_of_several_modes_become_vectors_of_the_context(box):
     np.testing.assert_array_equal(contexts[3][1], [0, 1])
     np.testing.assert_array_equal(contexts[3][2], [0, 1, 0])
     found = run_policy(env, StrategyPolicy(TensorUCB()), rounds=3)
-    assert np.isfinite(found.regret).all()
+    assert found["regret"].is_finite().all()
 
 
 def test_every_contestant_plays_and_nobody_is_above_the_optimum(world):
     everyone = {**strategy_contestants(), **references(world)}
-    regret = {name: run_policy(world, policy, rounds=8).regret for name, policy in everyone.items()}
+    regret = {name: run_policy(world, policy, rounds=8)["regret"] for name, policy in everyone.items()}
     assert min(r.min() for r in regret.values()) > -0.5
     assert regret["truth, one strategy per round"].mean() < regret["truth, best fixed strategy"].mean()
     assert regret["truth, best fixed strategy"].mean() < regret["TensorUCB, strategies in turn"].mean()
@@ -177,8 +177,7 @@ def test_kept_runs_tell_ways_of_choosing_apart(world, tmp_path):
     files = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     again = run_experiment(world, ways, rounds=4, runs=1, directory=tmp_path)
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == files
-    for a, b in zip(first.results, again.results, strict=True):
-        np.testing.assert_array_equal(a.spread, b.spread)
+    assert first.frame["spread"].equals(again.frame["spread"])
     run_experiment(world, {"a": StrategyPolicy(GammaCounts(), "turn")}, rounds=4, runs=1, directory=tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
 

@@ -514,7 +514,7 @@ simple(
 simple(
     "features.cached",
     features.cached,
-    lambda w: {"directory": "cache", "name": "n", "key": {"a": 1}, "compute": lambda: np.ones(2), "tell": print},
+    lambda w: {"directory": "cache", "name": "n", "key": {"a": 1}, "compute": lambda: np.ones(2)},
     writes=True,
 )
 

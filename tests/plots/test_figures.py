@@ -3,13 +3,14 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorucb import plots
 from tensorucb.errors import InputError
-from tensorucb.experiments import Experiment, Interval, RunResult
+from tensorucb.experiments import Experiment, Interval
 
 # private: how labels are placed, numbers shortened and lines coloured, for any input
 from tensorucb.plots import _lines, _theme, specification, theme
@@ -21,18 +22,13 @@ CROWD = GAPS | {"CUCB": 5.1, "COIN": 5.0, "COIN+": 5.0, "Thompson": 3.1, "Random
 def small_experiment(gaps: dict[str, float] = GAPS, rounds: int = 6, runs: int = 3) -> Experiment:
     rng = np.random.default_rng(0)
     results = [
-        RunResult(
-            policy,
-            run,
-            np.zeros(rounds, dtype=np.int64),
-            np.full(rounds, 20.0) - gap - rng.random(rounds),
-            np.full(rounds, 20.0),
-            np.full((rounds, 3), 0.001),
+        pl.DataFrame({"optimum": np.full(rounds, 20.0), "regret": gap + rng.random(rounds)}).select(
+            pl.lit(policy).alias("policy"), pl.lit(run).alias("run"), pl.all()
         )
         for policy, gap in gaps.items()
         for run in range(runs)
     ]
-    return Experiment(tuple(results))
+    return Experiment(pl.concat(results))
 
 
 def layers(chart) -> dict[str, dict]:
@@ -176,14 +172,9 @@ def test_bars_show_whiskers_past_what_is_drawn_before_them():
 
 
 def test_an_interval_over_two_runs_does_not_squeeze_the_bars():
-    results = [
-        RunResult("a", run, np.zeros(1, dtype=np.int64), np.array([spread]), np.array([20.0]), np.full((1, 3), 0.1))
-        for run, spread in enumerate((19.0, 10.0))
-    ]
-    low, high = specification(plots.final_regret(Experiment(tuple(results))))["layer"][0]["encoding"]["x"]["scale"][
-        "domain"
-    ]
-    longest = np.mean([run.regret[0] for run in results])
+    frame = pl.DataFrame({"policy": ["a", "a"], "run": [0, 1], "regret": [1.0, 10.0]})
+    low, high = specification(plots.final_regret(Experiment(frame)))["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    longest = frame["regret"].mean()
     assert -0.2 * longest < low < 0
     assert high < 1.5 * longest
 

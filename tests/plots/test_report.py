@@ -6,10 +6,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tensorucb import plots
-from tensorucb.experiments import Experiment, Interval, RunResult
+from tensorucb.experiments import Experiment, Interval
 from tensorucb.plots import Code, Figure, Report, Section, Table, Text
 from tensorucb.policies.registry import REGISTRY
 
@@ -129,13 +130,14 @@ def full_report(tmp_path_factory):
     """A page with every kind of figure, with as many policies as `compare` has, and wide tables."""
     names = [*REGISTRY, "product-blind oracle", "my own policy with a name that is rather long"]
     rng = np.random.default_rng(0)
-    results = tuple(
-        RunResult(name, run, np.zeros(30, dtype=np.int64), spread, np.full(30, 60.0), np.full((30, 3), 0.01))
+    results = [
+        pl.DataFrame({"optimum": np.full(30, 60.0), "regret": 60.0 - rng.normal(50.0 - 2.0 * number, 1.5, 30)}).select(
+            pl.lit(name).alias("policy"), pl.lit(run).alias("run"), pl.all()
+        )
         for number, name in enumerate(names)
         for run in range(3)
-        for spread in [rng.normal(50.0 - 2.0 * number, 1.5, 30)]
-    )
-    experiment = Experiment(results)
+    ]
+    experiment = Experiment(pl.concat(results))
     ranks = {r: Interval(*(np.linspace(9, 5 + r / 10, 4) + shift for shift in (0, -0.4, 0.4))) for r in (1, 2, 3, 5, 9)}
     charts = [
         plots.regret_curves(experiment),

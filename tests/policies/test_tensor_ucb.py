@@ -315,7 +315,7 @@ def test_regret_is_below_degrees_and_the_online_learners():
     sandbox = make_sandbox(300, 4000, 12, n_topics=4, rng=3)
     environment = Environment.from_sandbox(sandbox, settings=WorldSettings(k=5))
     regret = {
-        name: float(np.mean(run_policy(environment, policy, rounds=40, run=0, seed=1).regret[20:]))
+        name: run_policy(environment, policy, rounds=40, run=0, seed=1)["regret"][20:].mean()
         for name, policy in {
             "ours": TensorUCB(),
             "degree": HighDegree(),

@@ -100,10 +100,7 @@ def _numbers(experiment: Experiment, rows: Rows) -> list[tuple[str, str]]:
         return []
     main = next(name.removesuffix("_low") for name in rows[0] if name.endswith("_low"))
     replayed = experiment.measure == "responders"
-    runs = experiment.of(OURS)
-    reached, best = (
-        sum(float(getattr(run, name).mean()) for run in runs) / len(runs) for name in ("spread", "optimum")
-    )
+    reached, best = (float(experiment.by_run(OURS, name).mean()) for name in ("spread", "optimum"))
     numbers = [
         (f"{reached:.1f} users", f"reached per round by TensorUCB, seeds {'not counted' if replayed else 'included'}"),
         (f"{best:.1f} users", "reached by the best possible choice"),
@@ -135,8 +132,8 @@ def _facts(environment: Environment, rounds: int, runs: int, **more: int) -> lis
 
 def _length(experiment: Experiment) -> tuple[int, int]:
     """Rounds of a run, and runs of a policy."""
-    runs = experiment.of(experiment.policies[0])
-    return runs[0].regret.size, len(runs)
+    runs, rounds = experiment.by_run(experiment.policies[0]).shape
+    return rounds, runs
 
 
 def _save_page(path: Path, title: str, **parts: Any) -> Path:
@@ -241,7 +238,7 @@ def draw(results: PaperResults) -> dict[str, Any]:
     if "fig-degrees" in results.targets:
         charts["degrees"] = plots.degree_distribution({results.name: results.graph.out_degree})
     if results.regret is not None and "fig-regret" in results.targets:
-        last = max(1, results.regret.results[0].regret.size // 5)
+        last = max(1, _length(results.regret)[0] // 5)
         charts["regret"] = plots.regret_curves(results.regret)
         charts["regret-final"] = plots.final_regret(results.regret)
         charts["regret-late"] = plots.final_regret(results.regret, last=last, title=f"The last {last} rounds alone")

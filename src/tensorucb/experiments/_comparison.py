@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import polars as pl
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_count, check_path, check_report, check_sequence, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._dataset import Features
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._results import OURS, Experiment, RunResult
+from tensorucb.experiments._results import OURS, Experiment
 from tensorucb.experiments._runs import by_policy, check_environment, check_policies, check_rounds, run_experiment
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import Tuning, split_products, tune, with_arguments
@@ -281,7 +282,7 @@ class Comparison:
 
     def run(self, policies: Callable[[Environment], Mapping[str, Policy]], stage: str) -> Experiment:
         """Play every run of the policies that ``policies(world)`` names; ``stage`` is what `report` calls this."""
-        results: list[RunResult] = []
+        results: list[pl.DataFrame] = []
         worlds = self.networks or [lambda: self.world]
         for number, make in enumerate(worlds):
             world = make()
@@ -290,7 +291,7 @@ class Comparison:
             if report is not None:
                 report(0, 1, "who takes part")  # a reference may look at the truth of thousands of products
             part = self.play(world, policies(world), name, range(number, self.runs, len(worlds)))
-            results += part.results
+            results.append(part.frame)
         return by_policy(results, part.policies, part.measure)
 
     def play(

@@ -185,8 +185,8 @@ def replay_from_dataset(
     >>> from tensorucb.data import generate_dataset
     >>> import tensorucb as tu
     >>> world = replay_from_dataset(generate_dataset("sandbox", scale=0.3), n_topics=3)
-    >>> tu.experiments.run_policy(world, tu.policies.HighDegree(), rounds=5).spread.shape
-    (5,)
+    >>> tu.experiments.run_policy(world, tu.policies.HighDegree(), rounds=5)["spread"].len()
+    5
     """
     least = check_count("min_actors", min_actors, 0)
     described = _Described(dataset, dim, n_topics, topics_from, cache, report, steps=3)

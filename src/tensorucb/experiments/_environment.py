@@ -381,8 +381,8 @@ class WorldWithNewcomers(Environment):
     >>> import tensorucb as tu
     >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
     >>> late = WorldWithNewcomers(world, share=0.5, arrival=3)
-    >>> tu.experiments.run_policy(late, tu.policies.HighDegree(), rounds=5).spread.shape
-    (5,)
+    >>> tu.experiments.run_policy(late, tu.policies.HighDegree(), rounds=5)["spread"].len()
+    5
     """
 
     def __init__(self, environment: Environment, *, share: float = 0.5, arrival: int = 50) -> None:

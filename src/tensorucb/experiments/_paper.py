@@ -13,7 +13,7 @@ import polars as pl
 from tensorucb.experiments._comparison import Comparison
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._files import write_csv, write_settings, write_validation
-from tensorucb.experiments._results import REGRET_COLUMNS, Experiment, exploration_condition, regret_bound
+from tensorucb.experiments._results import REGRET_COLUMNS, SECONDS, Experiment, exploration_condition, regret_bound
 from tensorucb.experiments._runs import run_policy
 from tensorucb.experiments._tuning import Tuning, own_grid, with_arguments
 from tensorucb.features import UserProfile
@@ -140,8 +140,8 @@ def _runtimes(
         size = max(environment.settings.k, round(share * environment.graph.n_nodes))
         smaller = sampled(environment, size, seed=seed)
         for label, policy in timed.items():
-            seconds = run_policy(smaller, policy, rounds=rounds).seconds
-            parts = dict(zip(("score", "select", "update"), (1e3 * np.median(seconds, axis=0)).tolist(), strict=True))
+            seconds = run_policy(smaller, policy, rounds=rounds).select(SECONDS).to_numpy()
+            parts = dict(zip(SECONDS, (1e3 * np.median(seconds, axis=0)).tolist(), strict=True))
             whole = max(1e3 * float(np.median(seconds.sum(axis=1))), 1e-3)
             users, edges = smaller.graph.n_nodes, smaller.graph.n_edges
             rows.append({"policy": label, "users": users, "edges": edges, "milliseconds": whole, **parts})
@@ -152,7 +152,9 @@ def _runtimes(
 
 def _bound(environment: Environment, policy: Any, experiment: Experiment) -> pl.DataFrame:
     """Theorem 1 for the paper's own policy, and the condition on c."""
-    rounds = np.arange(1, experiment.results[0].regret.size + 1)
+    tensors = [label for label in experiment.policies if label.startswith("TensorUCB")]
+    measured = {label: np.cumsum(experiment.by_run(label, "regret"), axis=1).mean(axis=0) for label in tensors}
+    rounds = experiment.frame["round"].unique().sort().to_numpy()
     features = 0 if environment.users is None else environment.users.shape[1]
     dims = (features, features, environment.products.shape[1])
     k, noise = environment.settings.k, policy.noise_variance
@@ -162,11 +164,6 @@ def _bound(environment: Environment, policy: Any, experiment: Experiment) -> pl.
     model["n_nodes"] = environment.graph.n_nodes
     at_used = regret_bound(rounds, exploration=policy.exploration, **model)
     at_needed = [float(regret_bound(t, exploration=c, **model)) for t, c in zip(rounds, needed, strict=True)]
-    measured = {
-        label: np.mean([np.cumsum(r.regret) for r in experiment.of(label)], axis=0)
-        for label in experiment.policies
-        if label.startswith("TensorUCB")
-    }
     used = np.full(rounds.size, float(policy.exploration))
     columns = (rounds, used, needed, at_used, np.array(at_needed))
     return pl.DataFrame({**dict(zip(BOUND_COLUMNS, columns, strict=True)), **measured})
@@ -187,7 +184,7 @@ def write_results(results: PaperResults, directory: Path, settings: Mapping[str,
         tables["degrees"] = pl.DataFrame({"out_degree": values, "users": counts, "share_at_least": share})
     if results.regret is not None:
         tables["regret"] = results.regret.frame.select(REGRET_COLUMNS)
-        tables["regret-timings"] = results.regret.frame.select("policy", "run", "round", "score", "select", "update")
+        tables["regret-timings"] = results.regret.frame.select("policy", "run", "round", *SECONDS)
     if results.rank is not None:
         rank = pl.col("policy").str.strip_prefix("R = ").cast(pl.Int64).alias("rank")
         tables["rank"] = pl.concat(

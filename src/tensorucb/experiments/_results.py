@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +24,8 @@ ETA = 1.0 - 1.0 / math.e - 0.1
 Measure = Literal["regret", "responders"]
 """What policies are compared by: regret, the less the better, or distinct responders, the more the better."""
 OURS = "TensorUCB"
+SECONDS = ("score", "select", "update")
+"""What is timed in a round."""
 REGRET_COLUMNS = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
 _LAST = 20
 _CHECKPOINTS = (10, 30, 100, 200)
@@ -98,47 +99,36 @@ def mean_interval(values: ArrayLike) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """One policy's run: what each round reached, and how long it took.
+def run_frame(policy: str, run: int, *, product: I64, spread: F64, optimum: F64, **seconds: F64) -> pl.DataFrame:
+    """One policy's run, a row per round: what it reached, what was possible, and how long it took.
 
-    ``seconds`` is (rounds, 3): scoring, selecting, updating. It is the only part that a repetition changes.
+    ``seconds`` are ``score``, ``select`` and ``update``: the only columns that a repetition changes.
     """
-
-    policy: str
-    run: int
-    product: I64
-    spread: F64
-    optimum: F64
-    seconds: F64
-
-    @cached_property
-    def regret(self) -> F64:
-        """Regret of each round, in users."""
-        return round_regret(self.optimum, self.spread)
-
-    def measured(self, measure: Measure) -> F64:
-        """Regret, or what was reached, of each round."""
-        return self.regret if measure == "regret" else np.asarray(self.spread, dtype=np.float64)
-
-    @cached_property
-    def average_regret(self) -> F64:
-        """Average regret up to each round."""
-        return average_regret(self.regret)
+    regret = round_regret(optimum, spread)
+    columns: dict[str, Any] = {
+        "round": np.arange(1, regret.size + 1),
+        "product": product,
+        "spread": spread,
+        "optimum": optimum,
+        "regret": regret,
+        "average_regret": average_regret(regret),
+        **{name: seconds[name] for name in SECONDS},
+    }
+    return pl.DataFrame(columns).select(pl.lit(policy).alias("policy"), pl.lit(run).alias("run"), pl.all())
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """All runs of all policies, in the order they were given.
+    """All runs of all policies: a row of ``frame`` for each policy, run and round, as `run_policy` gives them.
 
-    They are compared by ``measure``: ``"regret"``, or in replayed logs ``"responders"``. ``frame`` has all rounds.
+    They are compared by ``measure``: ``"regret"``, or in replayed logs ``"responders"``.
     """
 
-    results: tuple[RunResult, ...]
+    frame: pl.DataFrame
     measure: Measure = "regret"
 
     def __repr__(self) -> str:
-        runs, rounds = len(self.results) // max(1, len(self.policies)), self.results[0].regret.size
+        runs, rounds = self.by_run(self.policies[0], "regret").shape
         return f"Experiment({len(self.policies)} policies, {runs} runs of {rounds} rounds)"
 
     def __str__(self) -> str:
@@ -153,43 +143,25 @@ class Experiment:
     @property
     def policies(self) -> tuple[str, ...]:
         """The policies' labels, in order."""
-        return tuple(dict.fromkeys(result.policy for result in self.results))
+        return tuple(self.frame["policy"].unique(maintain_order=True))
 
-    @cached_property
-    def frame(self) -> pl.DataFrame:
-        """One row for each policy, run and round; ``score``, ``select`` and ``update`` are seconds."""
-        parts = [
-            pl.DataFrame(
-                {
-                    "round": np.arange(1, run.regret.size + 1),
-                    "product": np.asarray(run.product, dtype=np.int64),
-                    "spread": np.asarray(run.spread, dtype=np.float64),
-                    "optimum": np.asarray(run.optimum, dtype=np.float64),
-                    "regret": run.regret,
-                    "average_regret": run.average_regret,
-                    **dict(zip(("score", "select", "update"), np.transpose(run.seconds), strict=True)),
-                }
-            ).select(pl.lit(run.policy).alias("policy"), pl.lit(run.run).alias("run"), pl.all())
-            for run in self.results
-        ]
-        return pl.concat(parts)
-
-    def of(self, policy: str) -> tuple[RunResult, ...]:
-        """One policy's runs."""
+    def by_run(self, policy: str, column: str | None = None) -> F64:
+        """A column of one policy's rows, by default the measure, as an array of ``(runs, rounds)``."""
         check_text("policy", policy)
-        runs = tuple(result for result in self.results if result.policy == policy)
-        if not runs:
+        name = column or ("regret" if self.measure == "regret" else "spread")
+        rows = self.frame.filter(policy=policy)
+        if not rows.height:
             raise refusal("policy", f"one of {shown(self.policies)}", policy)
-        return runs
+        return rows[name].to_numpy().reshape(rows["run"].n_unique(), -1)
 
     def curve(self, policy: str) -> Interval:
         """Mean and 90 % interval over runs of the average measure up to each round."""
-        return mean_interval([average_regret(result.measured(self.measure)) for result in self.of(policy)])
+        return mean_interval(average_regret(self.by_run(policy)))
 
     def final(self, policy: str, *, last: int | None = None) -> Interval:
         """Mean and 90 % interval of the measure over the whole run, or over its ``last`` rounds."""
         start = None if last is None else -check_count("last", last)
-        return mean_interval([result.measured(self.measure)[start:].mean() for result in self.of(policy)])
+        return mean_interval(self.by_run(policy)[:, start:].mean(axis=1))
 
 
 def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[str, Any]]:
@@ -210,12 +182,14 @@ def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[st
 
     Examples
     --------
-    >>> from tensorucb.experiments import Experiment, RunResult, decision_table
-    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
-    >>> [(row["policy"], round(row["T=2"], 2)) for row in decision_table(Experiment((run,)))]
-    [('Random', 1.0)]
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> experiment = tu.experiments.run_experiment(world, {"Random": tu.policies.Random()}, rounds=2, runs=1)
+    >>> decision_table(experiment)[0]["T=2"] == experiment.frame["regret"].mean()
+    True
     """
-    rounds = experiment.results[0].regret.size
+    values = {policy: experiment.by_run(policy) for policy in experiment.policies}
+    rounds = next(iter(values.values())).shape[1]
     checkpoints = [*(t for t in _CHECKPOINTS if t < rounds), rounds]
     main = max(t for t in checkpoints if t <= 100)
 
@@ -223,7 +197,6 @@ def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[st
         return mean_interval(values if networks == 1 else [np.mean(values[n::networks]) for n in range(networks)])
 
     more_is_better = experiment.measure == "responders"
-    values = {p: np.array([r.measured(experiment.measure) for r in experiment.of(p)]) for p in experiment.policies}
     at_main = {policy: by_run[:, :main].mean(axis=1).tolist() for policy, by_run in values.items()}
     rows = []
     for policy, by_run in values.items():
@@ -240,7 +213,9 @@ def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[st
         if OURS in at_main:
             apart = interval([a - b for a, b in zip(at_main[policy], at_main[OURS], strict=True)])
             row |= {f"T={main}_minus_ours": float(apart.mean), **_ends(f"T={main}_minus_ours", apart)}
-        shares = interval([_of_best(run, main) for run in experiment.of(policy)])
+        reached, best = (experiment.by_run(policy, name)[:, :main].sum(axis=1) for name in ("spread", "optimum"))
+        # 1 where the best possible choices reach nobody.
+        shares = interval(np.divide(reached, best, out=np.ones_like(best), where=best > 0.0).tolist())
         row |= {"of_best": float(shares.mean), **_ends("of_best", shares)}
         rows.append({**row, "worst_of_first_ten": float(first.min() if more_is_better else first.max())})
     return sorted(rows, key=lambda row: float(row[f"T={main}"]), reverse=more_is_better)
@@ -264,12 +239,6 @@ def printed_table(rows: Sequence[Mapping[str, Any]], *, sign: str = "±") -> tup
     digits = 1 if max(row[main] for row in rows) >= 100.0 else 2
     cells = [[row["policy"], *(cell(row, name) for name in names), f"{100.0 * row['of_best']:.1f}"] for row in rows]
     return ["Policy", *names.values(), "% of best"], cells
-
-
-def _of_best(run: RunResult, rounds: int) -> float:
-    """What was reached as a share of what the best possible choices reach; 1 where these reach nobody."""
-    best = float(np.sum(run.optimum[:rounds]))
-    return float(np.sum(run.spread[:rounds])) / best if best > 0.0 else 1.0
 
 
 def _ends(name: str, interval: Interval) -> dict[str, float]:

@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
+from tensorucb.arrays import Arrays
 from tensorucb.checks import check_count, check_instance, check_mapping, check_path, check_report, check_text, shown
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._pool import in_processes
-from tensorucb.experiments._results import Experiment, Measure, RunResult
+from tensorucb.experiments._results import SECONDS, Experiment, Measure, run_frame
 from tensorucb.experiments._strategies import StrategyPolicy, of_edges
 from tensorucb.files import read_state, write_state
 from tensorucb.policies import Policy
@@ -96,8 +98,6 @@ def _named(label: str) -> Iterator[None]:
         raise type(error)(f"policy {shown(label)}: ", *error.parts()) from error
 
 
-# The last bit of a large product may depend on the number of threads, and runs are played in several ways.
-@single_threaded_blas()
 def run_policy(
     environment: Environment,
     policy: Policy,
@@ -107,8 +107,8 @@ def run_policy(
     seed: int = 0,
     label: str | None = None,
     each_round: Callable[[], None] | None = None,
-) -> RunResult:
-    """Let ``policy`` play ``rounds`` rounds from scratch.
+) -> pl.DataFrame:
+    """Let ``policy`` play ``rounds`` rounds from scratch; a row per round.
 
     Everything random follows from ``(seed, run)``: the products, the coins, the policy's own draws and the
     oracle's. ``each_round`` is called after every round. In a world with strategies the policy is a `StrategyPolicy`.
@@ -117,22 +117,44 @@ def run_policy(
     --------
     >>> import tensorucb as tu
     >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> run_policy(world, tu.policies.HighDegree(), rounds=5).regret.shape
-    (5,)
+    >>> run_policy(world, tu.policies.HighDegree(), rounds=5)["regret"].len()
+    5
     """
     check_environment(environment)
     check_policy_object("policy", policy)
+    if label is not None:
+        check_text("label", label)
+    check_report("each_round", each_round)
+    run = check_seed("run", run)
+    played = _play(
+        environment,
+        policy,
+        label or policy.name,
+        run,
+        check_rounds("rounds", rounds),
+        check_seed("seed", seed),
+        (lambda: None) if each_round is None else each_round,
+    )
+    return run_frame(label or policy.name, run, **played)
+
+
+# The last bit of a large product may depend on the number of threads, and runs are played in several ways.
+@single_threaded_blas()
+def _play(
+    environment: Environment,
+    policy: Policy,
+    label: str,
+    run: int,
+    rounds: int,
+    seed: int,
+    each_round: Callable[[], None],
+) -> Arrays:
+    """The columns of a run that do not follow from others. No frame yet: polars must not be used after a fork."""
     if isinstance(policy, StrategyPolicy) != bool(environment.strategies):
         raise InputError(
             "a world with strategies needs a StrategyPolicy, such as StrategyPolicy(TensorUCB()), and other worlds "
             f"a policy as it is; got {shown(policy.name)} for {environment.n_strategies} strategies."
         )
-    if label is not None:
-        check_text("label", label)
-    check_report("each_round", each_round)
-    rounds = check_rounds("rounds", rounds)
-    run = check_seed("run", run)
-    seed = check_seed("seed", seed)
     products = environment.draw_products(rounds, seed=seed, run=run)
     policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
     watch, k = _Stopwatch(), environment.settings.k
@@ -147,7 +169,7 @@ def run_policy(
         optimum[t] = world.optimum(product).spread
         watch.seconds, start = 0.0, time.perf_counter()
         # The seeds; and their strategies, in a world that has any.
-        with _named(label or policy.name):
+        with _named(label):
             if isinstance(policy, StrategyPolicy):
                 choice = [*policy.choose_pairs(environment.contexts(product), k, oracle, pair_oracle)]
             else:
@@ -162,22 +184,21 @@ def run_policy(
             policy.update(vector, edges, outcomes)
         seconds[t, 2] = time.perf_counter() - start
         spread[t] = world.evaluate(product, *choice)
-        if each_round is not None:
-            each_round()
-    return RunResult(label or policy.name, run, products, spread, optimum, seconds)
+        each_round()
+    return {"product": products, "spread": spread, "optimum": optimum, **dict(zip(SECONDS, seconds.T, strict=True))}
 
 
 class Play(NamedTuple):
     """One run to be played: the world, the policy and its label, and the run's number."""
 
     world: Environment
-    label: str
     policy: Policy
+    label: str
     run: int
 
 
 @dataclass(frozen=True)
-class Player:
+class Runner:
     """How runs are played: for so many rounds, from a seed, and the rest as in `run_experiment`, which it names too."""
 
     rounds: int
@@ -192,10 +213,10 @@ class Player:
         check_report("report", self.report)
         check_engine(self.engine)
 
-    def play(self, plays: Sequence[Play]) -> list[RunResult]:
+    def play(self, plays: Sequence[Play]) -> list[pl.DataFrame]:
         """The results of all plays; those that are not kept are played by the engine, or in processes."""
         paths = self._paths(plays)
-        results = [None if path is None else _read(path, play) for path, play in zip(paths, plays, strict=True)]
+        results = [None if path is None else _read(path) for path in paths]
         missing = [number for number, result in enumerate(results) if result is None]
         total, done = len(plays) * self.rounds, (len(plays) - len(missing)) * self.rounds
 
@@ -205,16 +226,15 @@ class Player:
             if self.report is not None:
                 self.report(done, total, plays[missing[task]].label)
 
-        def finished(task: int, result: RunResult) -> None:
+        def finished(task: int, result: Arrays) -> None:
             number = missing[task]
             results[number] = result
             if (path := paths[number]) is not None:
                 policy = plays[number].policy
                 kind = f"{type(policy).__module__}.{type(policy).__qualname__}"
-                arrays = {name: getattr(result, name) for name in ("product", "spread", "optimum", "seconds")}
-                write_state(path, _KIND, {"type": kind, "arguments": arguments_of(policy)}, arrays)
+                write_state(path, _KIND, {"type": kind, "arguments": arguments_of(policy)}, result)
 
-        tasks = [partial(_played, plays[number], self.rounds, self.seed) for number in missing]
+        tasks = [partial(_play, *plays[number], self.rounds, self.seed) for number in missing]
         if self.engine is None:
             in_processes(tasks, self.jobs, step, finished)
         else:
@@ -222,7 +242,7 @@ class Player:
         for task, number in enumerate(missing):
             if results[number] is None:
                 finished(task, tasks[task](partial(step, task)))
-        return [result for result in results if result is not None]
+        return [run_frame(play.label, play.run, **(arrays or {})) for play, arrays in zip(plays, results, strict=True)]
 
     def _paths(self, plays: Sequence[Play]) -> list[Path | None]:
         """Where each run is kept; None for one of a policy whose code or arguments nobody can tell from others."""
@@ -240,16 +260,10 @@ class Player:
         return paths
 
 
-def _played(play: Play, rounds: int, seed: int, each_round: Callable[[], None]) -> RunResult:
-    return run_policy(
-        play.world, play.policy, rounds=rounds, run=play.run, seed=seed, label=play.label, each_round=each_round
-    )
-
-
-def _read(path: Path, play: Play) -> RunResult | None:
-    """A kept run; a damaged file counts as not there."""
+def _read(path: Path) -> Arrays | None:
+    """The arrays of a kept run; a damaged file counts as not there."""
     try:
-        return RunResult(play.label, play.run, **read_state(path, _KIND)[1]) if path.exists() else None
+        return read_state(path, _KIND)[1] if path.exists() else None
     except FileFormatError:
         return None
 
@@ -292,22 +306,23 @@ def run_experiment(
     >>> import tensorucb as tu
     >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
     >>> policies = {"degree": tu.policies.HighDegree(), "random": tu.policies.Random()}
-    >>> found = run_experiment(world, policies, rounds=10, runs=2)
-    >>> bool(found.final("degree").mean < found.final("random").mean)
+    >>> experiment = run_experiment(world, policies, rounds=10, runs=2)
+    >>> bool(experiment.final("degree").mean < experiment.final("random").mean)
     True
     """
     check_environment(environment)
     check_policies(policies)
     numbers = runs if isinstance(runs, range) and len(runs) else range(check_rounds("runs", runs))
-    player = Player(check_rounds("rounds", rounds), check_seed("seed", seed), jobs, directory, report, engine)
+    player = Runner(check_rounds("rounds", rounds), check_seed("seed", seed), jobs, directory, report, engine)
     # Run by run rather than policy by policy: an interrupted experiment compares all policies already.
-    plays = [Play(environment, label, policy, run) for run in numbers for label, policy in policies.items()]
+    plays = [Play(environment, policy, label, run) for run in numbers for label, policy in policies.items()]
     return by_policy(player.play(plays), list(policies), environment.measure)
 
 
-def by_policy(results: Sequence[RunResult], labels: Sequence[str], measure: Measure) -> Experiment:
+def by_policy(results: Sequence[pl.DataFrame], labels: Sequence[str], measure: Measure) -> Experiment:
     """The experiment that these runs are, in the order of the labels, then of the runs."""
-    return Experiment(tuple(sorted(results, key=lambda r: (labels.index(r.policy), r.run))), measure)
+    order = pl.col("policy").cast(pl.Enum(labels))
+    return Experiment(pl.concat(results).sort(order, "run", maintain_order=True), measure)
 
 
 # -- what a run depends on --

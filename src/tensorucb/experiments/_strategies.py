@@ -46,8 +46,8 @@ class StrategyPolicy:
     >>> import tensorucb as tu
     >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, n_strategies=3, rng=0))
     >>> policy = StrategyPolicy(tu.policies.GammaCounts(), "round")
-    >>> tu.experiments.run_policy(world, policy, rounds=5).regret.shape
-    (5,)
+    >>> tu.experiments.run_policy(world, policy, rounds=5)["regret"].len()
+    5
     """
 
     def __init__(

@@ -13,7 +13,7 @@ import numpy as np
 from tensorucb.checks import check_mapping, check_sequence, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._runs import Play, Player, check_environment, check_policies, check_rounds, check_seed
+from tensorucb.experiments._runs import Play, Runner, check_environment, check_policies, check_rounds, check_seed
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.policies import Grid, Policy, UCBPolicy
 from tensorucb.policies._base import arguments_of
@@ -120,13 +120,13 @@ def tune(
     --------
     >>> import tensorucb as tu
     >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> found = tune(world, {"CUCB": tu.policies.CUCB()}, rounds=5, grids={"CUCB": {"exploration": [0.1, 1.0]}})
-    >>> [trial.arguments["exploration"] for trial in found.trials["CUCB"]]
+    >>> tuned = tune(world, {"CUCB": tu.policies.CUCB()}, rounds=5, grids={"CUCB": {"exploration": [0.1, 1.0]}})
+    >>> [trial.arguments["exploration"] for trial in tuned.trials["CUCB"]]
     [0.1, 1.0]
     """
     check_environment(environment)
     check_policies(policies)
-    player = Player(check_rounds("rounds", rounds), check_seed("seed", seed), jobs, directory, report, engine)
+    player = Runner(check_rounds("rounds", rounds), check_seed("seed", seed), jobs, directory, report, engine)
     own_grids = {} if grids is None else check_mapping("grids", grids, "a mapping of labels to grids")
     for label, grid in own_grids.items():
         for name, values in check_mapping(f"grids[{shown(label)}]", grid, "a mapping of arguments to values").items():
@@ -147,12 +147,12 @@ def tune(
     # All searches take their steps together, so that there is work for several processes.
     while asked:
         plays = [
-            Play(environment, label, with_arguments(policies[label], arguments), VALIDATION_RUN)
+            Play(environment, with_arguments(policies[label], arguments), label, VALIDATION_RUN)
             for label, settings in asked.items()
             for arguments in settings
         ]
         told = None if report is None else _further(report, played, expected)
-        regrets = [float(result.average_regret[-1]) for result in replace(player, report=told).play(plays)]
+        regrets = [float(result["average_regret"][-1]) for result in replace(player, report=told).play(plays)]
         played += rounds * len(plays)
         following: dict[str, list[dict[str, Any]]] = {}
         for label, settings in asked.items():

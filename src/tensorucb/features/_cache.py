@@ -25,10 +25,11 @@ def cached(
     name: str,
     key: Mapping[str, Any],
     compute: Callable[[], NDArray[Any]],
-    *,
-    tell: Callable[[str], None] | None = None,
 ) -> NDArray[Any]:
     """The array that ``compute`` gives, from disk if it was computed for the same key before; equal bit for bit.
+
+    A damaged file is never used: the result is computed again, and the logger ``tensorucb.features`` says so, as where
+    a result cannot be kept.
 
     Parameters
     ----------
@@ -40,9 +41,6 @@ def cached(
         All that the result depends on, as JSON values: ``checksum(dataset)`` and the settings.
     compute
         Computes the array.
-    tell
-        Gets one sentence where a kept file is damaged, or a result cannot be kept; by default the logger
-        ``tensorucb.features`` does. The result is computed again then: a damaged file is never used.
 
     Examples
     --------
@@ -65,7 +63,6 @@ def cached(
         ) from error
     digest = hashlib.sha256(json.dumps([name, settings], sort_keys=True).encode()).hexdigest()
     path = folder / f"{name}-{digest[:20]}.npz"
-    report = _log.warning if tell is None else tell
     if path.exists():
         try:
             kept, arrays = read_state(path, _KIND)
@@ -73,10 +70,10 @@ def cached(
                 raise FileFormatError(f"{path.name} was written for another key.")
             return arrays["result"]
         except FileFormatError as error:
-            report(f"{error} Computing {name} again.")
+            _log.warning("%s Computing %s again.", error, name)
     result = np.asarray(compute())
     try:
         write_state(path, _KIND, settings, {"result": result})
     except OSError as error:
-        report(f"cannot keep {name} in {shown_path(folder)}: {error.strerror or error}.")
+        _log.warning("cannot keep %s in %s: %s.", name, shown_path(folder), error.strerror or error)
     return result

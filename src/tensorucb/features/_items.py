@@ -104,8 +104,9 @@ def _bags(log: ActionLog, items: ArrayLike | None, n_nodes: int) -> Any:
 class TopicModel:
     """Latent Dirichlet allocation over bags of votes. Build it with :meth:`fit`.
 
-    The same model as scikit-learn's ``LatentDirichletAllocation`` and, up to rounding, the same numbers; on a
-    hundred thousand items in a twentieth of the time.
+    The same model as scikit-learn's ``LatentDirichletAllocation`` and, up to rounding, the same numbers, in a
+    sixth to an eleventh of the time: 0.8 s of CPU for 3,000 items and 89,000 actions, where scikit-learn takes 5.4 s,
+    and 11 s for 100,000 items and a million actions, where it takes two minutes.
 
     Parameters
     ----------

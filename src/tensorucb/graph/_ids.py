@@ -29,6 +29,8 @@ _SHOWN = 5
 # Up to here every whole number is a float.
 _EXACT = 2.0**53
 _SMALL_TABLE = 1 << 20
+# A join reads all ids again: worth it from one lookup for so many of them.
+_FEW = 16
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -207,7 +209,7 @@ def _table_limit(lookups: int) -> int:
 
 
 class IdIndex:
-    """From ids to rows: a table for dense integers, search or a join for scattered ones, polars' enum for strings."""
+    """From ids to rows: a table for dense integers; for others polars' join if there are many, else a search."""
 
     def __init__(self, ids: NDArray[Any], lookups: int = 0) -> None:
         self.ids = ids
@@ -220,22 +222,18 @@ class IdIndex:
 
     def rows(self, column: Column) -> I32:
         """The row of each id, -1 where the index does not hold it; the column is of the index's kind."""
-        if not isinstance(column, np.ndarray):
-            import polars as pl
-
-            codes = column.cast(self._enum, strict=False).to_physical()
-            return codes.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.int32, copy=False)
-        if self._table is not None:
+        if isinstance(column, np.ndarray) and self._table is not None:
             low, table = self._table
             inside = (column >= low) & (column <= low + table.size - 1)
             if inside.all():
                 return table[column - low]
             return np.where(inside, table[np.where(inside, column, low) - low], np.int32(-1))
-        if column.size > self.ids.size:
+        if len(column) > self.ids.size // _FEW:
             return self._joined(column)
-        places = np.searchsorted(self.ids, column, sorter=self._order)
+        wanted = column if isinstance(column, np.ndarray) else string_array(column)
+        places = np.searchsorted(self.ids, wanted, sorter=self._order)
         rows = self._order[np.minimum(places, self.ids.size - 1)]
-        return np.where(self.ids[rows] == column, rows, np.int32(-1))
+        return np.where(self.ids[rows] == wanted, rows, np.int32(-1))
 
     @cached_property
     def _table(self) -> tuple[int, I32] | None:
@@ -246,19 +244,14 @@ class IdIndex:
         table[self.ids - low] = np.arange(self.ids.size, dtype=np.int32)
         return low, table
 
-    def _joined(self, column: I64) -> I32:
+    def _joined(self, column: Column) -> I32:
         import polars as pl
 
-        rows = pl.DataFrame({"id": self.ids, "row": np.arange(self.ids.size, dtype=np.int32)})
+        ids = pl.Series(self.ids) if isinstance(column, np.ndarray) else pl.Series(self.ids.tolist())
+        rows = pl.DataFrame({"id": ids, "row": np.arange(self.ids.size, dtype=np.int32)})
         joined = pl.DataFrame({"id": column}).join(rows, on="id", how="left", maintain_order="left")
         return joined["row"].fill_null(-1).to_numpy()
 
     @cached_property
     def _order(self) -> I32:
-        return np.argsort(self.ids).astype(np.int32)
-
-    @cached_property
-    def _enum(self) -> Any:
-        import polars as pl
-
-        return pl.Enum(self.ids.tolist())
+        return np.argsort(self.ids, kind="stable").astype(np.int32)

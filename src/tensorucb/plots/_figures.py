@@ -30,18 +30,19 @@ def regret_curves(experiment: Experiment, *, title: str = "") -> Any:
 
     Examples
     --------
-    >>> from tensorucb.experiments import Experiment, RunResult
-    >>> run = RunResult("Random", 0, [3, 1], spread=[7.0, 9.0], optimum=np.full(2, 9.0), seconds=np.ones((2, 3)))
-    >>> regret_curves(Experiment((run,))).to_dict()["title"]["text"]
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> found = tu.experiments.run_experiment(world, {"Random": tu.policies.Random()}, rounds=2, runs=1)
+    >>> regret_curves(found).to_dict()["title"]["text"]
     'Average regret so far'
     """
     check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
     curves = {policy: experiment.curve(policy) for policy in experiment.policies}
-    first = experiment.of(experiment.policies[0])
-    reached = float(np.mean([run.optimum.mean() for run in first]))
+    optimum = experiment.by_run(experiment.policies[0], "optimum")
+    reached = float(optimum.mean())
     note = f"The best possible choice reaches {short_number(reached)} users per round on average."
-    if len(first) > 1:
-        note += f" Bars at the right: 90 % intervals over {len(first)} runs."
+    if len(optimum) > 1:
+        note += f" Bars at the right: 90 % intervals over {len(optimum)} runs."
     replayed = experiment.measure == "responders"
     finals = {policy: float(-curve.mean[-1] if replayed else curve.mean[-1]) for policy, curve in curves.items()}
     return line_chart(
@@ -84,9 +85,10 @@ def final_regret(experiment: Experiment, *, last: int | None = None, title: str 
 
     Examples
     --------
-    >>> from tensorucb.experiments import Experiment, RunResult
-    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
-    >>> final_regret(Experiment((run,))).to_dict()["title"]["text"]
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> found = tu.experiments.run_experiment(world, {"Random": tu.policies.Random()}, rounds=2, runs=1)
+    >>> final_regret(found).to_dict()["title"]["text"]
     'Who loses least'
     """
     check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")

@@ -221,7 +221,7 @@ class TensorUCB(UCBPolicy):
             warnings.warn(_WORSE, UserWarning, stacklevel=4)
         return best
 
-    def _compared(self, state: _State, record: response.Told) -> F64:
+    def _compared(self, state: _State, record: response.LoggedRound) -> F64:
         """The evidence with one more round, before it is learned."""
         if state.recent is None or state.fitted is None:
             return state.evidence

@@ -12,16 +12,16 @@ Pure functions on frozen dataclasses.
 
 from tensorucb.learner.response._features import NodeFeatures, node_features
 from tensorucb.learner.response._fit import Fitted, ResponseSettings, fit
-from tensorucb.learner.response._log import Log, Told, log_from_arrays, log_to_arrays, told, with_round
+from tensorucb.learner.response._log import Log, LoggedRound, log_from_arrays, log_to_arrays, told, with_round
 from tensorucb.learner.response._predict import NodeLogits, log_likelihood, node_logits
 
 __all__ = [
     "Fitted",
     "Log",
+    "LoggedRound",
     "NodeFeatures",
     "NodeLogits",
     "ResponseSettings",
-    "Told",
     "fit",
     "log_from_arrays",
     "log_likelihood",

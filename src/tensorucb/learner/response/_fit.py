@@ -222,8 +222,8 @@ def cells_at(data: Design, point: Point, dose: Dose) -> Cells:
     return Cells(np.exp(h, out=h), responses)
 
 
-class Rows(NamedTuple):
-    """What the parameters say of all rows."""
+class RowPass(NamedTuple):
+    """What one pass over all rows says of the parameters."""
 
     dose: Dose
     cells: Cells
@@ -233,7 +233,7 @@ class Rows(NamedTuple):
     slope: F64
 
 
-def rows_at(data: Design, point: Point, dose: Dose, cells: Cells | None = None) -> Rows:
+def rows_at(data: Design, point: Point, dose: Dose, cells: Cells | None = None) -> RowPass:
     """One pass over the rows. Exponentials are taken of pulls and cells: a row costs a product and a division.
 
     ``cells`` if the targets' parameters are those of another pass.
@@ -245,7 +245,7 @@ def rows_at(data: Design, point: Point, dose: Dose, cells: Cells | None = None) 
     curvature, expected = np.empty((2, a.size))
     accumulate(data.ptr, data.cell, dose.weight, odds, cells.odds, curvature, expected, data.scratch)
     likelihood = dose.by_pull @ a + cells.responses - dose.weight @ np.log(data.scratch, out=data.scratch)
-    return Rows(dose, cells, odds, float(likelihood), curvature, dose.by_pull - expected)
+    return RowPass(dose, cells, odds, float(likelihood), curvature, dose.by_pull - expected)
 
 
 def _summed(places: I64, values: F64, size: int) -> F64:
@@ -262,7 +262,7 @@ class Stand:
     part: slice  # of the context in θ
     prior: Prior
     point: Point
-    rows: Rows
+    rows: RowPass
 
     @property
     def value(self) -> float:

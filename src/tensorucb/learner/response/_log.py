@@ -20,7 +20,7 @@ _LAST_LEVEL = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class LoggedRound:
     """One round: the context, and the outcome of each edge told. Arrays are by row, an edge each."""
 
     graph: Graph
@@ -58,22 +58,22 @@ class Told:
         return np.zeros(targets.size) if past is None else past[targets] @ mixture(self.vectors[: past.shape[1]])
 
 
-Log = tuple[Told, ...]
+Log = tuple[LoggedRound, ...]
 
 
 def told(
     graph: Graph, nodes: NodeFeatures, vectors: F64, edges: I64, outcomes: F64, number: int, passive: bool = False
-) -> Told:
+) -> LoggedRound:
     """A round as it was told, in any order."""
     distinct, place = np.unique(edges, return_inverse=True)
     trials = np.bincount(place).astype(np.float64)
     means = np.bincount(place, outcomes) / trials
     targets = graph.targets[distinct]
     doses = np.bincount(targets)[targets].astype(np.int32)
-    return Told(graph, nodes, vectors, distinct, means, trials, doses, number, passive)
+    return LoggedRound(graph, nodes, vectors, distinct, means, trials, doses, number, passive)
 
 
-def with_round(log: Log, record: Told, max_rows: int) -> Log:
+def with_round(log: Log, record: LoggedRound, max_rows: int) -> Log:
     """The log with one more round; of more than ``max_rows`` rows, zeros of the oldest rounds are thinned.
 
     Which zeros stay is decided by a hash of the round's number and the edge: it is the same each time, and an edge
@@ -94,7 +94,7 @@ def with_round(log: Log, record: Told, max_rows: int) -> Log:
     return tuple(rounds)
 
 
-def _thinned(record: Told) -> Told:
+def _thinned(record: LoggedRound) -> LoggedRound:
     """The round with half of its zeros, each of which counts twice as much."""
     # Multiples of odd numbers close to 2^64 times an irrational one are spread evenly, over edges and over rounds.
     shift = np.uint64(record.number * 0xD1B54A32D192ED03 % 2**64)
@@ -131,16 +131,16 @@ def log_from_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, nodes: Nod
     if not fits or (sizes < 0).any() or any(x.shape != (int(sizes.sum()),) for x in rows.values()):
         raise ShapeError("the rounds kept in the state do not fit each other: sizes of log_… arrays differ.")
     ends = _begins(sizes)
-    log: list[Told] = []
+    log: list[LoggedRound] = []
     for t, vectors in enumerate(np.array(arrays["log_vectors"])):
         of_round: dict[str, Any] = {name: kind(rounds[name][t]) for name, kind in _BY_ROUND.items()}
         by_row: dict[str, Any] = {name: array[ends[t] : ends[t + 1]] for name, array in rows.items()}
-        log.append(Told(graph, nodes, vectors, **by_row, **of_round))
+        log.append(LoggedRound(graph, nodes, vectors, **by_row, **of_round))
         _check(log[-1])
     return tuple(log)
 
 
-def _check(record: Told) -> None:
+def _check(record: LoggedRound) -> None:
     """Refuse a round that cannot have been told."""
     edges = record.edges
     outcomes = record.outcomes

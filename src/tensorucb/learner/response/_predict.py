@@ -12,7 +12,7 @@ import numpy as np
 from tensorucb.arrays import F64
 from tensorucb.learner.response._features import NodeFeatures, mixture
 from tensorucb.learner.response._fit import Fitted, Point, dose_of, rows_at
-from tensorucb.learner.response._log import Told, design_of
+from tensorucb.learner.response._log import LoggedRound, design_of
 from tensorucb.threads import map_chunks, thread_count
 
 # Nodes of one block: their features stay in the cache. Fixed, so that rounding does not depend on the threads.
@@ -72,7 +72,7 @@ def node_logits(nodes: NodeFeatures, fitted: Fitted, own: F64) -> NodeLogits:
     )
 
 
-def log_likelihood(nodes: NodeFeatures, fitted: Fitted, record: Told) -> float:
+def log_likelihood(nodes: NodeFeatures, fitted: Fitted, record: LoggedRound) -> float:
     """How probable a round is that the parameters do not know yet, each target counted once."""
     data = design_of(nodes, fitted.context, (record,))
     effects = np.zeros((data.pulls.seen.size, fitted.point.effects.shape[1]))
