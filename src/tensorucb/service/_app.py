@@ -95,10 +95,11 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
     app.state.book = TokenBook(app.state.campaigns.store, demanded=not settings.local)
     app.state.metrics = _operation.Metrics()
     _problems.install(app)
-    rooms = _campaigns, _create, _catalogues, _figures, _access
-    for router in (*(room.router for room in rooms), _campaigns.rounds_router):
-        app.include_router(router, prefix=PREFIX)
     app.include_router(_operation.router)
+    # The framework tries one route after the other: first those that are called most often.
+    rooms = _campaigns, _create, _catalogues, _figures, _access
+    for router in (_campaigns.rounds_router, *(room.router for room in rooms)):
+        app.include_router(router, prefix=PREFIX)
     app.include_router(_page.router)
     return app
 
