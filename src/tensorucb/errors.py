@@ -147,6 +147,7 @@ class TensorUCBError(Exception):
 
     def within(self, place: str, kind: type[TensorUCBError] | None = None) -> TensorUCBError:
         """The same error about something inside ``place``, where arguments are called as in Python at every door."""
+
         def plain(part: str | Mention) -> str | Mention:
             return Words().said([part]) if isinstance(part, Mention) and part.kind == "argument" else part
 
