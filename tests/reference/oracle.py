@@ -187,3 +187,28 @@ def best_set(objective: Callable, nodes: Iterable[int], sizes: Iterable[int], ad
     nodes = list(nodes)
     sets = (s for k in sizes for s in combinations(nodes, k) if admissible(s))
     return max((objective(s) for s in sets), default=0.0)
+
+
+def reverse_walk(graph, live, root: int) -> tuple[list[int], list[int]]:
+    """The members of an RR set in a given world, and the step at which each joined (-1 for the root)."""
+    members, joined = [root], [-1]
+    at = 0
+    while at < len(members):
+        v = members[at]
+        for e in graph.in_edges[graph.in_offsets[v] : graph.in_offsets[v + 1]]:
+            u = int(graph.sources[e])
+            if live[e] and u not in members:
+                members.append(u)
+                joined.append(at)
+        at += 1
+    return members, joined
+
+
+def compensated_score(graph, probabilities, members, joined, rows, first: int = 0) -> float:
+    """What a walk scores by seeds: at each step from ``first`` on until one of them joined, the chance of a hit."""
+    score = 0.0
+    last = min((step for u, step in zip(members, joined, strict=True) if u in rows), default=len(members) - 1)
+    for v in members[first : last + 1]:
+        into = [e for e in graph.in_edges[graph.in_offsets[v] : graph.in_offsets[v + 1]] if graph.sources[e] in rows]
+        score += 1.0 - math.prod(1.0 - probabilities[e] for e in into)
+    return score

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64, I32, I64
 from tensorucb.choices import Model
 from tensorucb.engines._crew import Crew
 from tensorucb.engines._worker import WIRES, Plan, Round, View
@@ -173,7 +173,15 @@ class _RaySampler(Sampler):
         return _RayCollection(self, key, limit, self.marked)
 
     def sample(
-        self, key: np.uint64, first: int, count: int, *, store: bool, limit: int, horizon: int | None = None
+        self,
+        key: np.uint64,
+        first: int,
+        count: int,
+        *,
+        store: bool,
+        limit: int,
+        traced: bool = False,
+        horizon: int | None = None,
     ) -> Batch:
         """Hits of sets that are not stored."""
         calls = [
@@ -221,6 +229,12 @@ class _RayCollection(Collection):
     def index(self, nodes: I64, counts: I64) -> Index:
         """The candidates, by which workers index their sets at the first pick."""
         return _RayIndex(self, View(next(_numbers), self._crew.ray.put(nodes)))
+
+    def walks(self) -> tuple[I32, I32, I32]:
+        """Drawn again by the workers, and brought here in the order of the sets: they are few and short."""
+        pieces = sorted(itertools.chain(*self.on_all("walks")), key=lambda piece: piece[0])
+        members, sizes, lengths = (np.concatenate(parts) for parts in list(zip(*pieces, strict=True))[1:])
+        return members, sizes, lengths
 
     def mean_cover(self, odds: F64, picks: int) -> float:
         """Added up on the workers."""

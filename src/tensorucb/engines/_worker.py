@@ -115,6 +115,15 @@ class Shard:
         parts = ((m, n) for batch in self._sets.values() for m, n in zip(batch.members, batch.lengths, strict=True))
         return sum(covered_units(members, lengths, shares, picks) for members, lengths in parts)
 
+    def walks(self, current: Round, plan: Plan) -> list[tuple[int, I32, I32, I32]]:
+        """All sets with when members joined, drawn again: first set, members, sizes and lengths of each range."""
+        sampler = self._loaded(current, plan.marks)
+        drawn = []
+        for first, count in plan.ranges:
+            batch = sampler.sample(plan.key, first, count, store=True, limit=_NO_LIMIT, traced=True)
+            drawn.append((first, batch.members[0], batch.sizes[0], batch.lengths[0]))
+        return drawn
+
     def _loaded(self, current: Round, marks: I64) -> Sampler:
         """The sampler, loaded with the round's probabilities, its marks set."""
         if self._round != current.number:

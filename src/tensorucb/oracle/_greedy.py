@@ -11,11 +11,13 @@ is monotone and submodular for every ρ, and RR sets follow the same model (`doc
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I32, I64
 from tensorucb.graph import Graph
@@ -26,6 +28,9 @@ from tensorucb.oracle.rr import NO_INDEX, Collection, Index
 
 _NO_PRICES = np.empty(0, dtype=np.float64)
 _NO_ROWS = np.empty(0, dtype=np.int64)
+NO_WALKS = tuple(
+    np.empty(0, dtype=kind) for kind in (np.int32, np.int64, np.int64, np.int32, np.int64, np.float64, np.float64)
+)
 Network = tuple[I64, I32, F64]
 
 
@@ -86,7 +91,7 @@ class Run:
     lost: float
 
 
-def greedy(task: CoverTask | DirectTask, problem: SeedProblem, rule: Rule, bound_picks: int = 0) -> Run:
+def greedy(task: CoverTask | DirectTask | WalkTask, problem: SeedProblem, rule: Rule, bound_picks: int = 0) -> Run:
     """Pick up to ``problem.picks`` candidates, each the best by the rule that places and money allow."""
     nodes = task.nodes
     lazy = task.sets is None
@@ -97,7 +102,7 @@ def greedy(task: CoverTask | DirectTask, problem: SeedProblem, rule: Rule, bound
     weights = problem.weights[nodes] if rule.by_value else _NO_PRICES
     # Direct gains are computed; those by which sampled gains are told apart are not, and any is below infinity.
     direct = gains if lazy else np.full(nodes.size, np.inf)
-    age = np.full(nodes.size, 0 if lazy else -1, dtype=np.int64)
+    age = np.full(nodes.size, 0 if lazy and task.walks is NO_WALKS else -1, dtype=np.int64)
     candidates = (nodes, gains, task.own, direct, age, np.ones(nodes.size, dtype=np.uint8), costs, weights)
     places = (problem.groups_of(nodes), problem.room.copy(), problem.need.copy(), np.array([problem.free]))
     reserve = problem.reserve(nodes)
@@ -113,7 +118,9 @@ def greedy(task: CoverTask | DirectTask, problem: SeedProblem, rule: Rule, bound
     index = NO_INDEX if task.sets is None else task.sets.arrays()
     remote = task.sets is not None and task.sets.remote
     while True:
-        c = advance(candidates, places, purse, reserve, how, task.floor, task.network, worth, index, remote, run)
+        c = advance(
+            candidates, places, purse, reserve, how, task.floor, task.network, worth, index, task.walks, remote, run
+        )
         if c < 0 or task.sets is None:
             break
         task.sets.take(c, gains)
@@ -136,12 +143,31 @@ class CoverTask:
     network: Network
     floor: float
     sets: Index
+    walks = NO_WALKS
+
+
+@dataclass(frozen=True)
+class WalkTask:
+    """Walks as a task: direct gains where each step counts like a user, less what those who join them give away.
+
+    See `_compensated_kernels`. ``gains`` come before what is given away.
+    """
+
+    nodes: I64
+    gains: F64
+    worth: F64
+    network: Network
+    walks: tuple[NDArray[Any], ...]
+    own = _NO_PRICES
+    floor = 0.0
+    sets = None
 
 
 class DirectTask:
     """Direct gains of a graph's nodes as a task, without sampled sets."""
 
     sets = None
+    walks = NO_WALKS
     floor = 0.0
     own = _NO_PRICES
 
@@ -182,7 +208,8 @@ class Cover:
 
     A gain is the number of sets newly covered, and what is won without samples (`Sampler` says why) in the same
     unit. ``covered`` adds both up over marked and picked nodes, ``sets`` counts the covered sets alone. ``noise``
-    is the sum of the standard errors that all gains would have if every set of any root were drawn. ``lost``
+    is the sum of the standard errors that all gains would have if every set of any root were drawn, ``deviation`` that
+    of ``covered``. ``lost``
     estimates the most that the picks would add which were not made because they are lost in noise; ``bound`` is at
     least what any admissible choice gains. ``ahead`` is how much more the picks gain than as many rivals, which
     were chosen without these sets; infinite where there are no rivals, or where not all picks were made.
@@ -191,8 +218,9 @@ class Cover:
     rows: I64
     gains: F64
     covered: float
-    sets: int
+    sets: float
     noise: float
+    deviation: float
     lost: float
     bound: float
     ahead: float
@@ -237,7 +265,17 @@ def greedy_cover(
     ahead = np.inf
     if rivals.size and best.chosen.size == rest.picks:
         ahead = float(best.gains.sum()) - _gained_by(task, own, rivals, problem.n)
-    return Cover(task.nodes[best.chosen], best.gains, covered, sets, noise, best.lost, max(covered, bound), ahead)
+    return Cover(
+        task.nodes[best.chosen],
+        best.gains,
+        covered,
+        sets,
+        noise,
+        math.sqrt(covered),
+        best.lost,
+        max(covered, bound),
+        ahead,
+    )
 
 
 def _gained_by(task: CoverTask, own: F64, rows: I64, n: int) -> float:

@@ -34,6 +34,7 @@ import math
 import numpy as np
 
 from tensorucb._kernels import inlined, kernel
+from tensorucb.oracle._compensated_kernels import end_walks, given_away
 from tensorucb.oracle.rr._kernels import cover
 
 NOISE = 16
@@ -323,7 +324,7 @@ def _commit(c, candidates, places, purse, reserve, run):  # type: ignore[no-unty
 
 
 @kernel
-def advance(candidates, places, purse, reserve, rule, floor, network, worth, index, remote, run):  # type: ignore[no-untyped-def]
+def advance(candidates, places, purse, reserve, rule, floor, network, worth, index, walks, remote, run):  # type: ignore[no-untyped-def]
     """Pick candidates until none is left, and return -1; or one only, where the sets that it takes are elsewhere.
 
     Then (``remote``) the caller takes its sets out of the gains and calls again. ``rule`` is ``(by_value, single,
@@ -351,8 +352,12 @@ def advance(candidates, places, purse, reserve, rule, floor, network, worth, ind
         if lazy and age[c] < n_picked:
             age[c] = n_picked
             gain[c] = direct_gain(nodes[c], out_offsets, targets, p, worth)
+            if walks[0].size > 0:
+                gain[c] -= given_away(c, nodes[c], network, walks)
             continue
         _commit(c, candidates, places, purse, reserve, run)
+        if walks[0].size > 0:
+            end_walks(c, nodes[c], network, walks, worth)
         direct_take(nodes[c], out_offsets, targets, p, worth)
         if remote:
             return c

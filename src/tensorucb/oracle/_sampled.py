@@ -7,6 +7,7 @@ grid, and grows until a certificate is to be expected and the noise of the choic
 covers (9/14 of the quality is enough where *rivals*, the seeds of the largest direct gain, cover nearly as much). The
 second is drawn for each attempt and not stored. *Sentinels* are seeds chosen beforehand, at which walks stop (HIST, Guo
 et al., SIGMOD 2020); the certificate is valid for any. Candidates that samples do not tell apart go by direct gain.
+Where walks are short, seeds are chosen by the chances of walks in place of hits (`_compensated`), which takes fewer.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.errors import InputError
+from tensorucb.oracle._compensated import compensated_cover, is_possible
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._greedy import Cover, Outcome, complete, greedy_cover, least_worth
 from tensorucb.oracle._kernels import sets_for_lower, share_lower, share_upper
@@ -87,7 +89,7 @@ def opim(sampler: Sampler, problem: SeedProblem, sampling: Sampling, delta: floa
 def _is_steady(cover: Cover, quality: float, scale: float) -> bool:
     """Whether the quality rule is expected to hold with ``scale`` times as many sets."""
     covered = cover.covered * scale
-    wrong = cover.noise * math.sqrt(scale) + 3.0 * math.sqrt(covered) + cover.lost * scale
+    wrong = (cover.noise + 3.0 * cover.deviation) * math.sqrt(scale) + cover.lost * scale
     return wrong * quality <= covered
 
 
@@ -135,6 +137,7 @@ def _run(
     sampler.mark(marked)
     collection = sampler.collect(keys[0], sampling.most_members)
     value = _Value(sampler, problem)
+    collection.traced = sampling.quality > 0.0 and is_possible(sampler, problem)
     rivals = _NO_ROWS
     if sampling.quality > 0.0 and problem.costs is None and problem.groups is None:
         rivals = complete(sampler.graph, sampler.probabilities, problem, marked)[marked.size :]
@@ -150,6 +153,10 @@ def _run(
         last = collection.full or at >= len(grid)
         sets = max(1, collection.sets)
         cover = greedy_cover(collection, problem, sentinels, noisy=True, rivals=rivals)
+        if collection.traced and cover.rows.size:
+            compensated = compensated_cover(collection, problem, cover, rivals)
+            collection.traced = compensated is not None
+            cover = compensated or cover
         upper = value.upper(cover.bound, sets, a_upper)
         a_lower = math.log(2.0 * 2.0 ** (looks + 1) / delta)
         rows = np.concatenate([marked, cover.rows])

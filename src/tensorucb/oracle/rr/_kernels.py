@@ -232,16 +232,17 @@ def _nearest(v, in_offsets, in_edges, in_sources, p, stacked, state, chance, dra
 
 
 @kernel
-def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, count, store, limit, horizon):  # type: ignore[no-untyped-def]
-    """RR sets ``first .. first + count``: members and lengths of each.
+def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, count, store, traced, limit, horizon):  # type: ignore[no-untyped-def]
+    """RR sets ``first .. first + count``: members, in the order in which they joined, and lengths of each.
 
     Of a set that meets a marked node none are stored, and its length is 0; ``hits[credit[u]]`` counts the sets that
     stopped at the marked node ``u``. With ``store`` false only hits are counted. Sampling ends before the set whose
     members would exceed ``limit``. A walk expands at most ``horizon`` nodes. Edges from marked nodes are decided when a
     node joins the set, before any other edge into it, which spares the walk the rest; they are passed over later.
     ``roots`` is ``(cumulative, guide, in_targets)``: the sums of the weights by which roots are drawn (empty for equal
-    ones), where to look for them, and the target of each in-edge if they are live roots. Returns members, lengths, the
-    number of sets done, and of nodes expanded.
+    ones), where to look for them, and the target of each in-edge if they are live roots. With ``traced`` it is noted
+    for each member how large the set was once the member's in-edges were decided, which says when the others joined.
+    Returns members, these sizes, lengths, the number of sets done, and of nodes expanded.
 
     A node with one number for all its in-edges that no marked node reached keeps its number: other edges are then live
     if it is below their probability, though it is known to be above those of the marked nodes.
@@ -257,6 +258,7 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
     scattered = in_edges.size > 0
     n = in_offsets.size - 1
     members = np.empty(n + 1024, np.int32)
+    sizes = np.empty(members.size if traced else 0, np.int32)
     lengths = np.empty(count if store else 0, np.int32)
     nodes = np.zeros(1, np.uint64)
     root_number = np.full(2, -1.0)  # a live root, and its number for all in-edges
@@ -427,6 +429,10 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
             grown = np.empty(max(2 * members.size, size + n), np.int32)
             grown[:size] = members[:size]
             members = grown
+            if traced:
+                grown = np.empty(members.size, np.int32)
+                grown[:size] = sizes[:size]
+                sizes = grown
         start = cursor = size
         if redundancy > 0.0:
             nodes[0] = mix64(s)
@@ -452,6 +458,8 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
             size, s, ends = join(newcomer, size, s)
             if ends and alive >= 0:
                 cursor += 1  # the root counts as expanded
+                if traced:
+                    sizes[cursor - 1] = size - start
         while cursor < size and cursor < start + horizon and not ends:
             v = members[cursor]
             cursor += 1
@@ -472,6 +480,8 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
             else:
                 size, s, ends = toss(e, stop, c, size, s)
             met[0] = -1
+            if traced:
+                sizes[cursor - 1] = size - start
         met[0] = -1
         for j in range(start, size):
             state[members[j]] &= _OUT
@@ -494,7 +504,13 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
         if store:
             lengths[done] = size - start
         done += 1
-    return members[:size].copy(), lengths[: done if store else 0].copy(), done, work
+    return (
+        members[:size].copy(),
+        sizes[: size if traced else 0].copy(),
+        lengths[: done if store else 0].copy(),
+        done,
+        work,
+    )
 
 
 @kernel

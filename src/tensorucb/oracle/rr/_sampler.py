@@ -45,12 +45,14 @@ _SHORT = 0.5  # live in-edges per node, in the mean: up to here walks are short,
 class Batch:
     """Sampled sets: hits by marked node, members and lengths of the stored ones by chunk, and some numbers.
 
-    ``stored`` counts members, ``done`` sets, and ``work`` nodes whose in-edges were decided.
+    ``sizes`` says when members joined, if that was asked for (see `sample_sets`). ``stored`` counts members, ``done``
+    sets, and ``work`` nodes whose in-edges were decided.
     """
 
     hits: I64
     members: list[I32] = field(default_factory=list)
     lengths: list[I32] = field(default_factory=list)
+    sizes: list[I32] = field(default_factory=list)
     stored: int = 0
     done: int = 0
     work: int = 0
@@ -163,7 +165,15 @@ class Sampler:
         return Collection(self, key, limit)
 
     def sample(
-        self, key: np.uint64, first: int, count: int, *, store: bool, limit: int, horizon: int | None = None
+        self,
+        key: np.uint64,
+        first: int,
+        count: int,
+        *,
+        store: bool,
+        limit: int,
+        traced: bool = False,
+        horizon: int | None = None,
     ) -> Batch:
         """Sets ``first .. first + count``, up to the one whose members would bring the stored ones past ``limit``."""
         free = list(self._states)
@@ -173,14 +183,16 @@ class Sampler:
         roots = (self._cumulative, self._guide, self._in_targets)
         marked = max(1, self.marked.size)
 
-        def run(start: int, stop: int, room: int = limit) -> tuple[int, Any, Any, int, int, I64]:
+        def run(start: int, stop: int, room: int = limit) -> tuple[int, Any, Any, Any, int, int, I64]:
             state = free.pop()
             hits = np.zeros(marked, dtype=np.int64)
             number = stop - start
             marks = (state, self._chance, self._credit, hits)
             try:
                 law = (self._redundancy, self._stacked)
-                out = sample_sets(network, self._tables, marks, roots, *law, key, start, number, store, room, reach)
+                out = sample_sets(
+                    network, self._tables, marks, roots, *law, key, start, number, store, traced, room, reach
+                )
             finally:
                 free.append(state)
             return number, *out, hits
@@ -188,13 +200,14 @@ class Sampler:
         chunks = min(int(count * self._pace / _CHUNK_NODES), _CHUNKS_PER_THREAD * self.threads)
         bounds = [first + b for b in _bounds(count, max(1, chunks) if self.threads > 1 else 1)]
         batch = Batch(np.zeros(marked, dtype=np.int64))
-        for number, members, lengths, done, work, hits in map_chunks(run, bounds, self.threads):
+        for number, members, sizes, lengths, done, work, hits in map_chunks(run, bounds, self.threads):
             # Each chunk was cut at the limit by itself; together they end at the same set for any chunking.
             if batch.stored + members.size > limit or done < number:
                 start = first + batch.done
-                _, members, lengths, done, work, hits = run(start, start + number, limit - batch.stored)
+                _, members, sizes, lengths, done, work, hits = run(start, start + number, limit - batch.stored)
             batch.members.append(members)
             batch.lengths.append(lengths)
+            batch.sizes.append(sizes)
             batch.hits += hits
             batch.stored += members.size
             batch.done += done
@@ -242,8 +255,11 @@ class Collection:
 
     The sampler comes loaded with the round's probabilities, its marks set. Sets that a marked node stopped have no
     members and a length of 0, so that the i-th length is that of set i. At most ``limit`` members are stored: an
-    extension that would pass it is undone, so that the number of sets never depends on what they hold.
+    extension that would pass it is undone, so that the number of sets never depends on what they hold. While it is
+    ``traced``, it is kept when members joined.
     """
+
+    traced = False
 
     def __init__(self, sampler: Sampler, key: np.uint64, limit: int) -> None:
         self.sampler = sampler
@@ -253,6 +269,7 @@ class Collection:
         self.full = False
         self.members: list[I32] = []
         self.lengths: list[I32] = []
+        self.sizes: list[I32] = []
         self.counts = np.zeros(sampler.graph.n_nodes, dtype=np.int32)
         self._touched = np.empty(sampler.graph.n_nodes, dtype=np.int32)
         self._seen = 0
@@ -285,17 +302,23 @@ class Collection:
         return True
 
     def _sample(self, first: int, count: int, limit: int, horizon: int | None) -> Batch:
-        return self.sampler.sample(self.key, first, count, store=True, limit=limit, horizon=horizon)
+        draw = self.sampler.sample
+        return draw(self.key, first, count, store=True, limit=limit, traced=self.traced, horizon=horizon)
 
     def _keep(self, batch: Batch) -> None:
         self.members += batch.members
         self.lengths += batch.lengths
+        self.sizes += batch.sizes
         for members in batch.members:
             self._seen = count_members(members, self.counts, self._touched, self._seen)
 
     def index(self, nodes: I64, counts: I64) -> Index:
         """The sets of these candidates, which are numbered in the sampler's ``numbers`` and in so many sets each."""
         return LocalIndex(self.members, self.lengths, self.sampler.numbers, counts)
+
+    def walks(self) -> tuple[I32, I32, I32]:
+        """Members, when they joined, and lengths of all sets; of a collection that was always traced."""
+        return np.concatenate(self.members), np.concatenate(self.sizes), np.concatenate(self.lengths)
 
     def mean_cover(self, odds: F64, picks: int) -> float:
         """Stored sets that ``picks`` draws of one node each, with these odds, cover on average."""
