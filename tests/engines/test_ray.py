@@ -36,6 +36,9 @@ def test_selections_evaluations_and_experiments_are_the_same_bit_for_bit(engine:
     assert engine.workers == 2
     graph, p = network(1500, 9000)
     same(select_seeds(graph, p, K, rng=3, engine=engine), select_seeds(graph, p, K, rng=3))
+    # Short walks, whose seeds are chosen by chances in place of hits.
+    short = np.full(graph.n_edges, 0.1)
+    same(select_seeds(graph, short, K, rng=3, engine=engine), select_seeds(graph, short, K, rng=3))
     rows = np.arange(5)
     cascades: Any = {"runs": 50, "rng": 1}
     assert np.array_equal(

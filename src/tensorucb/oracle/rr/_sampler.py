@@ -52,10 +52,10 @@ class Batch:
     hits: I64
     members: list[I32] = field(default_factory=list)
     lengths: list[I32] = field(default_factory=list)
-    sizes: list[I32] = field(default_factory=list)
     stored: int = 0
     done: int = 0
     work: int = 0
+    sizes: list[I32] = field(default_factory=list)
 
 
 class Sampler:
