@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from tensorucb import Graph, select_seeds
+
 # private: the bounds of the certificates alone, against simulation
 from tensorucb.oracle._kernels import log_binomial, sets_for_lower, share_lower, share_upper
 
@@ -39,3 +41,29 @@ def test_predicted_size_reaches_the_wanted_bound():
 def test_log_binomial():
     assert log_binomial(10, 3) == pytest.approx(math.log(120))
     assert log_binomial(5, 9) == log_binomial(5, 0) == 0.0
+
+
+def test_direct_bounds_of_a_large_network_are_those_of_all_nodes():
+    """Nodes of small gains are looked at once; the certificate is that of looking at every node again."""
+    rng = np.random.default_rng(5)
+    n, m, k = 4000, 20_000, 5
+    sources = rng.integers(0, n, m)
+    graph = Graph.from_edges(sources, (sources + rng.integers(1, n, m)) % n, nodes=np.arange(n))
+    p = rng.random(graph.n_edges) * 0.3
+    worth = np.ones(n)
+
+    def gains():
+        each = worth.copy()
+        np.add.at(each, graph.sources, p * worth[graph.targets])
+        return each
+
+    before = np.sort(gains())[-k:].sum()
+    for _ in range(k):
+        best = int(np.argmax(gains()))
+        edges = slice(graph.out_offsets[best], graph.out_offsets[best + 1])
+        worth[graph.targets[edges]] *= 1.0 - p[edges]
+        worth[best] = 0.0
+    spread = n - worth.sum()
+    pick = select_seeds(graph, p, k, objective="direct")
+    assert pick.spread == pytest.approx(spread, rel=1e-12)
+    assert pick.upper == pytest.approx(min(before, spread + np.sort(gains())[-k:].sum()), rel=1e-12)

@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I32, I64
 from tensorucb.graph import Graph
 from tensorucb.oracle._constraints import SeedProblem
-from tensorucb.oracle._greedy_kernels import ROUNDING, advance, direct_gains, direct_take, frequent_nodes
+from tensorucb.oracle._greedy_kernels import (
+    ROUNDING,
+    advance,
+    direct_gains,
+    direct_take,
+    first_gains,
+    frequent_nodes,
+)
 from tensorucb.oracle._kernels import reach_value
 from tensorucb.oracle.rr import NO_INDEX, Collection, Index
 
@@ -179,10 +186,17 @@ class DirectTask:
             self.seed_gains[i] = self.gains_of(seeds[i : i + 1], self.worth)[0]
             self.take_row(row, self.worth)
         self.nodes = np.flatnonzero(problem.allowed)
-        self.gains = self.gains_of(self.nodes, self.worth)
+        if seeds.size or problem.redundancy > 0.0 or not (problem.values is None and problem.worth is None):
+            self.gains = self.gains_of(self.nodes, self.worth)
+        else:
+            self.gains = np.empty(self.nodes.size)
+            first_gains(*self.network, self.nodes, self.gains)
 
-    def largest(self, count: int) -> DirectTask:
-        """The task of the candidates of the largest gains alone."""
+    def largest(self, problem: SeedProblem) -> DirectTask | None:
+        """The task of the candidates of the largest gains alone; None where all have to be looked at."""
+        count = max(1024, 32 * problem.picks)
+        if problem.costs is not None or problem.groups is not None or count >= self.nodes.size:
+            return None
         order = np.argpartition(self.gains, self.gains.size - count - 1)
         part = copy(self)
         kept = np.sort(order[self.gains.size - count :])
@@ -333,20 +347,27 @@ def complete(graph: Graph, p: F64, problem: SeedProblem, rows: I64) -> I64:
     if rest.picks <= 0:
         return rows
     task = DirectTask(graph, p, rest, rows)
-    chosen, _ = _run(task, rest, rules(rest, task.nodes, task.gains)[0])
+    chosen, _ = _run(task, task.largest(rest), rest, rules(rest, task.nodes, task.gains)[0])
     return np.concatenate([rows, chosen])
 
 
-def _run(task: DirectTask, problem: SeedProblem, rule: Rule) -> tuple[I64, Run]:
+def _run(task: DirectTask, largest: DirectTask | None, problem: SeedProblem, rule: Rule) -> tuple[I64, Run]:
     """The rows that greedy picks, and its run: on the nodes of the largest gains, if none of the others can matter."""
-    few = max(1024, 32 * problem.picks)
-    if problem.costs is None and problem.groups is None and few < task.nodes.size:
-        largest = task.largest(few)
+    if largest is not None:
         run = greedy(largest, problem, rule)
         if run.exact:
             return largest.nodes[run.chosen], run
     run = greedy(task, problem, rule)
     return task.nodes[run.chosen], run
+
+
+def _best_after(task: DirectTask, largest: DirectTask | None, problem: SeedProblem, worth: F64) -> float:
+    """The most that an admissible set could still add; gains only shrink, so small ones need no second look."""
+    if largest is not None and problem.picks:
+        after = largest.gains_of(largest.nodes, worth)
+        if np.sort(after)[-problem.picks] >= largest.floor:
+            return problem.best_sum(largest.nodes, after)
+    return problem.best_sum(task.nodes, task.gains_of(task.nodes, worth))
 
 
 def least_worth(graph: Graph, p: F64, problem: SeedProblem) -> float:
@@ -393,13 +414,13 @@ def best_alternatives(graph: Graph, p: F64, problem: SeedProblem, choices: I64) 
 def direct(graph: Graph, p: F64, problem: SeedProblem) -> Outcome:
     """Choose seeds for the direct objective; of equal ones that with the larger out-degree, then the lower row."""
     task = DirectTask(graph, p, problem, problem.forced)
+    largest = task.largest(problem)
     ways = rules(problem, task.nodes, task.gains)
-    runs = [_run(task, problem, rule) for rule in ways]
+    runs = [_run(task, largest, problem, rule) for rule in ways]
     chosen, run = max(runs, key=lambda pair: float(pair[1].gains.sum()))
     base = float(task.seed_gains.sum())
     spread = base + float(run.gains.sum())
-    after = task.gains_of(task.nodes, run.worth_after)
     before = base + problem.best_sum(task.nodes, task.gains)
-    upper = max(spread, min(before, spread + problem.best_sum(task.nodes, after)))
+    upper = max(spread, min(before, spread + _best_after(task, largest, problem, run.worth_after)))
     rows = np.concatenate([problem.forced, chosen])
     return Outcome(rows, np.concatenate([task.seed_gains, run.gains]), spread, spread, upper)

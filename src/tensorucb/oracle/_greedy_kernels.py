@@ -138,6 +138,18 @@ def direct_gains(out_offsets, targets, p, worth, rows, gains):  # type: ignore[n
 
 
 @kernel
+def first_gains(out_offsets, targets, p, rows, gains):  # type: ignore[no-untyped-def]
+    """The gain of each of ``rows`` while every node is worth 1; looking that up would take most of the time."""
+    for r in range(rows.size):
+        i = rows[r]
+        gain = 1.0
+        for e in range(out_offsets[i], out_offsets[i + 1]):
+            if targets[e] != i:
+                gain += p[e]
+        gains[r] = gain
+
+
+@kernel
 def direct_take(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
     """Seed ``i``."""
     for e in range(out_offsets[i], out_offsets[i + 1]):
