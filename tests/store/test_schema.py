@@ -8,13 +8,9 @@ import sqlalchemy as sa
 
 from store.content import edges, fill
 from tensorucb.errors import StoreError
-from tensorucb.store import open_store
 
-# private: the bytes of a batch, as a file of an earlier layout has them
-from tensorucb.store._protocol import pack
-
-# private: the making of the tables is watched, and stopped half-way; what is in the files has a mark
-from tensorucb.store._tables import LAYOUT, metadata
+# private: the making of the tables is watched, and stopped half-way; what is in the files, batches too, has a mark
+from tensorucb.store import _protocol, _tables, open_store
 
 
 @pytest.fixture
@@ -41,7 +37,7 @@ def test_both_databases_have_the_same_keys_and_indexes(path, fresh_postgres_url)
                         for index in (*made.get_indexes(name), *_unique(made, name))
                     },
                 )
-                for name in metadata.tables
+                for name in _tables.metadata.tables
             }
 
     def _unique(made, name):
@@ -54,21 +50,21 @@ def test_both_databases_have_the_same_keys_and_indexes(path, fresh_postgres_url)
 
 def test_tables_that_are_there_are_not_made_again(path, monkeypatch):
     open_store(f"sqlite:///{path}").close()
-    monkeypatch.setattr(metadata, "create_all", lambda connection, checkfirst: pytest.fail("made again"))
+    monkeypatch.setattr(_tables.metadata, "create_all", lambda connection, checkfirst: pytest.fail("made again"))
     open_store(f"sqlite:///{path}").close()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_tables_that_could_not_be_made_leave_nothing(kind, path, request, monkeypatch):
     url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("fresh_postgres_url")
-    whole = metadata.create_all
+    whole = _tables.metadata.create_all
 
     def half(connection, checkfirst):
         whole(connection, checkfirst=checkfirst)
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(metadata, "create_all", half)
+        patch.setattr(_tables.metadata, "create_all", half)
         with pytest.raises(ZeroDivisionError):
             open_store(url)
     if kind == "sqlite":
@@ -101,5 +97,5 @@ def test_other_tables_have_another_mark(path):
     """Whoever changes the tables, or how batches are packed, gives a new mark, and writes the new digest here."""
     open_store(f"sqlite:///{path}").close()
     batch = edges((1, 2, 1, 0.5, "first"), (3, 4, 0, 0.25, None))
-    content = f"{sorted(_sqlite_schema(path).items())} {zlib.decompress(pack(batch)).hex()}"
-    assert (LAYOUT, hashlib.sha256(content.encode()).hexdigest()[:16]) == ("2026-11-18.4", "61cb254642f557d1")
+    content = f"{sorted(_sqlite_schema(path).items())} {zlib.decompress(_protocol.pack(batch)).hex()}"
+    assert (_tables.LAYOUT, hashlib.sha256(content.encode()).hexdigest()[:16]) == ("2026-11-18.4", "61cb254642f557d1")
