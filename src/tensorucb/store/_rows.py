@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from tensorucb.errors import FileFormatError, StateError
 from tensorucb.store._backend import Backend
@@ -44,6 +45,17 @@ def _field(value: Any) -> str:
     return f"int {value}" if isinstance(value, int | np.integer) else f"{type(value).__name__} {value}"
 
 
+_compiled_once: dict[tuple[sa.Executable, str], SQLCompiler] = {}
+
+
+def _compiled(statement: sa.Select[Any] | sa.TextClause, dialect: sa.Dialect) -> SQLCompiler:
+    """A statement that is made once, in the words of a database."""
+    key = (statement, dialect.name)
+    if key not in _compiled_once:
+        _compiled_once[key] = statement.compile(dialect=dialect)
+    return _compiled_once[key]
+
+
 class Transaction:
     """The statements of one transaction on a SQL database."""
 
@@ -63,24 +75,42 @@ class Transaction:
         if change and not self._writable:
             raise StateError("this is a read-only view; write inside `with store.write() as session`.")
 
-    def _run(self, statement: sa.Executable, values: Any = None) -> sa.CursorResult[Any]:
+    def _run(self, statement: sa.Select[Any] | sa.TextClause, values: Mapping[str, Any]) -> Any:
+        """Run a statement that is made once, on the driver's own cursor, which is the result.
+
+        SQLAlchemy's way takes a tenth of a millisecond more, several times what the database takes.
+        """
+        self._check(change=False)
+        dialect = self._connection.dialect
+        compiled = _compiled(statement, dialect)
+        parameters: Any = compiled.construct_params(values)
+        if compiled.positiontup is not None:
+            parameters = [parameters[name] for name in compiled.positiontup]
+        connection: Any = self._connection.connection
+        cursor = connection.cursor()
+        try:
+            with damage_named(self._backend.shown):
+                cursor.execute(compiled.string, parameters)
+        except Exception as error:
+            if isinstance(error, dialect.loaded_dbapi.Error) and dialect.is_disconnect(error, connection, cursor):
+                self._connection.invalidate(error)  # what is broken is used by nobody else
+            raise
+        return cursor
+
+    def _rows(self, statement: sa.Select[Any], **values: Any) -> list[Row]:
+        """The rows of a statement that is made once."""
+        cursor = self._run(statement, values)
+        with damage_named(self._backend.shown):
+            return list(cursor.fetchall())
+
+    def _query(self, statement: sa.Select[Any], **values: Any) -> list[Row]:
+        """The rows of a statement that is made for this call."""
         self._check(change=False)
         with damage_named(self._backend.shown):
-            result: sa.CursorResult[Any] = self._connection.execute(statement, values)
-        return result
+            return [tuple(row) for row in self._connection.execute(statement, values)]
 
-    def _rows(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> list[Row]:
-        """All rows as the driver made them, which takes a third of the time of SQLAlchemy's own."""
-        result = self._run(statement, values)
-        assert result.cursor is not None
-        with damage_named(self._backend.shown):
-            rows = list(result.cursor.fetchall())
-        result.close()
-        return rows
-
-    def _digested(self, statement: sa.Executable, values: Mapping[str, Any], words: str) -> list[Row]:
+    def _digested(self, rows: list[Row], words: str) -> list[Row]:
         """Whole rows that end with their digest, which is taken off; an error, in these words, if it is not theirs."""
-        rows = self._rows(statement, values)
         for row in rows:
             if digest(row[:-1]) != row[-1]:
                 raise self._damaged(words.format(campaign=row[0], number=row[1]))

@@ -166,7 +166,7 @@ class Session(Transaction):
 
     def campaigns(self) -> list[CampaignRecord]:
         """All campaigns, oldest first."""
-        for row in self._digested(_CAMPAIGNS, {}, "its list of campaigns"):
+        for row in self._digested(self._rows(_CAMPAIGNS), "its list of campaigns"):
             self._campaigns.setdefault(row[0], _CampaignRow.of(row))
         found = {number: row for number, row in self._campaigns.items() if row is not None}
         numbers = self._numbers()["campaigns"]
@@ -210,7 +210,7 @@ class Session(Transaction):
     def _row(self, campaign: int) -> _CampaignRow | None:
         """What a campaign has; None if there is no such campaign."""
         if campaign not in self._campaigns:
-            rows = self._digested(_CAMPAIGN, {"campaign": campaign}, "its list of campaigns")
+            rows = self._digested(self._rows(_CAMPAIGN, campaign=campaign), "its list of campaigns")
             self._campaigns[campaign] = _CampaignRow.of(rows[0]) if rows else None
             if not rows and campaign in self._numbers()["campaigns"]:
                 raise self._damaged("its list of campaigns")
@@ -236,7 +236,7 @@ class Session(Transaction):
 
     def campaigns_with(self, blob: str) -> list[str]:
         """Names of the campaigns that have a blob of this name, oldest first."""
-        return [name for (name,) in self._rows(_HOLDING, {"blob": blob})]
+        return [name for (name,) in self._rows(_HOLDING, blob=blob)]
 
     # -- blobs, users --
 
@@ -250,7 +250,7 @@ class Session(Transaction):
         row = self._row(campaign)
         if row is None or name not in row.blobs:
             return None
-        pieces = self._rows(_PIECES, {"campaign": campaign, "name": name})
+        pieces = self._rows(_PIECES, campaign=campaign, name=name)
         # A flipped bit can make SQLite give back a text or a number instead.
         data = b"".join(data for *_, data in pieces if isinstance(data, bytes))
         if [piece for *_, piece, _ in pieces] != list(range(len(pieces))) or _sha256(data) != row.blobs[name]:
@@ -330,9 +330,12 @@ class Session(Transaction):
     def events(self, campaign: int, since: int = 0, kinds: Sequence[str] | None = None) -> list[EventRecord]:
         """Events with ``seq > since`` in order; of these kinds alone, if there are any."""
         last = self.last_event(campaign)
-        statement = _EVENTS if kinds is None else _EVENTS.where(_event.kind.in_(kinds))
-        values = {"campaign": campaign, "first": since + 1, "last": last}
-        rows = self._digested(statement, values, "event {number} of campaign {campaign}") if since < last else []
+        rows: list[Row] = []
+        if since < last and kinds is None:
+            rows = self._rows(_EVENTS, campaign=campaign, first=since + 1, last=last)
+        elif since < last and kinds is not None:
+            rows = self._query(_EVENTS.where(_event.kind.in_(kinds)), campaign=campaign, first=since + 1, last=last)
+        rows = self._digested(rows, "event {number} of campaign {campaign}")
         if kinds is None and len(rows) != max(last - since, 0):
             raise self._damaged(f"the log of campaign {campaign}")
         return [EventRecord(seq, kind, at, json.loads(text), created) for _, seq, kind, at, text, created in rows]
@@ -359,7 +362,7 @@ class Session(Transaction):
 
     def rounds_since(self, campaign: int, moment: float) -> list[RoundRecord]:
         """Rounds that were opened after a moment, by number."""
-        rows = self._digested(_ROUNDS.where(_round.opened > moment), {"campaign": campaign, **_ALL}, _ROUND)
+        rows = self._digested(self._query(_ROUNDS.where(_round.opened > moment), campaign=campaign, **_ALL), _ROUND)
         return [_round_record(row) for row in rows]
 
     def round(self, campaign: int, number: int) -> RoundRecord | None:
@@ -369,7 +372,7 @@ class Session(Transaction):
 
     def _rounds(self, campaign: int, first: int, last: int) -> list[RoundRecord]:
         """Rounds that must be there."""
-        rows = self._digested(_ROUNDS, {"campaign": campaign, "first": first, "last": last}, _ROUND)
+        rows = self._digested(self._rows(_ROUNDS, campaign=campaign, first=first, last=last), _ROUND)
         if len(rows) != last - first + 1:
             raise self._damaged(f"the list of rounds of campaign {campaign}")
         return [_round_record(row) for row in rows]
@@ -396,13 +399,13 @@ class Session(Transaction):
 
     def due_campaigns(self, now: float) -> list[str]:
         """Names of the campaigns with open rounds whose deadline has passed, oldest first."""
-        return [name for (name,) in self._rows(_DUE, {"now": now})]
+        return [name for (name,) in self._rows(_DUE, now=now)]
 
     def explanation(self, campaign: int, round_number: int) -> bytes | None:
         """Why users were chosen in a round, as :meth:`put_explanation` stored it."""
         span = {"campaign": campaign, "first": round_number, "last": round_number}
-        rows = self._rows(_EXPLANATION, span)
-        written = [explanation for *_, explanation in self._rows(_DIGESTS, span) if explanation != 0]
+        rows = self._rows(_EXPLANATION, **span)
+        written = [explanation for *_, explanation in self._rows(_DIGESTS, **span) if explanation != 0]
         if [digest(row) + 1 for row in rows] != written:
             raise self._damaged(f"the explanation of round {round_number} of campaign {campaign}")
         return rows[0][-1] if rows else None
@@ -433,12 +436,12 @@ class Session(Transaction):
     def _batches(self, campaign: int, first: int, last: int, event_ids: bool) -> dict[tuple[int, int], Responses]:
         """The rows of each batch of some rounds as they came, by round and event."""
         span = {"campaign": campaign, "first": first, "last": last}
-        digests = self._rows(_DIGESTS, span)
-        rows = [row[1:] for row in self._rows(_RESPONSES, span)]
+        digests = self._rows(_DIGESTS, **span)
+        rows = [row[1:] for row in self._rows(_RESPONSES, **span)]
         self._check_sums(campaign, rows, {number: written for _, number, written, *_ in digests}, at=0)
         names: dict[tuple[int, int], dict[int, str]] = {}
         if event_ids:
-            found = [row[1:] for row in self._rows(_EVENT_IDS, span)]
+            found = [row[1:] for row in self._rows(_EVENT_IDS, **span)]
             self._check_sums(campaign, found, {number: written for _, number, _, written, _ in digests}, at=1)
             for name, number, seq, place in found:
                 names.setdefault((number, seq), {})[place] = name
@@ -475,7 +478,7 @@ class Session(Transaction):
         query = sa.select(column.name, column.round, column.seq, column.place).where(
             column.campaign == campaign, self._backend.among(column.name, event_ids)
         )
-        lines = self._rows(query)
+        lines = self._query(query)
         contents = {
             key: rows.contents
             for number in {number for _, number, *_ in lines}
@@ -492,7 +495,7 @@ class Session(Transaction):
         ids = self.users(campaign)
         self._put_document(campaign, _IDS, [*ids[:row], *ids[row + 1 :]])
         gone: set[tuple[int, Content]] = set()  # a row that brought an amount later repeats its response
-        for _, number, *_ in self._rows(_DIGESTS, {"campaign": campaign, **_ALL}):
+        for _, number, *_ in self._rows(_DIGESTS, campaign=campaign, **_ALL):
             batches = self._batches(campaign, number, number, event_ids=True)
             for statement in (_DELETE_RESPONSES, _DELETE_EVENT_IDS, _NO_RESPONSES):
                 self._run(statement, {"campaign": campaign, "round": number})

@@ -83,6 +83,7 @@ class SQLStore:
         if self._backend.read_only:
             raise StoreError(f"{self.masked_url} was opened to be read only; open it otherwise to change it.")
         with self._taking_turn(), self._clear_errors(), self._engine.connect() as connection:
+            connection.begin()
             self._backend.begin_write(connection)
             session = Session(self._backend, connection, writable=True)
             try:
