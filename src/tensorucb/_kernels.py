@@ -157,3 +157,22 @@ def stream(key, item):  # type: ignore[no-untyped-def]
 def unit(z):  # type: ignore[no-untyped-def]
     """A uniform number in [0, 1) with 53 bits from 64 random ones."""
     return np.float64(z >> _S11) * _UNIT
+
+
+@intrinsic
+def prefetch(_, array, index):  # type: ignore[no-untyped-def]
+    """Ask for a place of an array ahead of its use."""
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba import int64, void
+    from numba.core import cgutils
+
+    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        data = context.make_array(array)(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(call, [place, number(0), number(3), number(1)])  # to read, keep it near, data
+        return context.get_dummy_value()
+
+    return void(array, int64), emit

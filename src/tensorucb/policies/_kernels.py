@@ -23,8 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorucb._kernels import inlined, kernel
+from tensorucb._kernels import inlined, kernel, prefetch
 from tensorucb.arrays import F32, F64, I32, I64
+
+_AHEAD = 32  # edges
 
 # -- tensor models --
 
@@ -56,10 +58,13 @@ def probabilities_of_odds(
 ) -> None:
     """Of every out-edge of sources start .. stop: Σ weight · o / (1 + o), o = odds of the source × factor.
 
-    ``odds`` is (sources, weights): a source may have several, one for each of a few rounds.
+    ``odds`` is (sources, weights): a source may have several, one for each of a few rounds. What is known of targets
+    is asked for some edges ahead: in a large network it comes from memory, which takes longer than all else.
     """
+    last = offsets[stop] - 1
     for i in range(start, stop):
         for k in range(offsets[i], offsets[i + 1]):
+            prefetch(factor, np.int64(targets[min(k + _AHEAD, last)]))
             total = 0.0
             for a in range(weights.size):
                 o = odds[i, a] * factor[targets[k]]

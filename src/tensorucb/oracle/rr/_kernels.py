@@ -42,7 +42,7 @@ import math
 
 import numpy as np
 
-from tensorucb._kernels import GOLDEN, inlined, intrinsic, kernel, mix64, stream, unit
+from tensorucb._kernels import GOLDEN, inlined, kernel, mix64, prefetch, stream, unit
 
 _LOW, _S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 _STEP32 = 1.0 / 4294967296.0
@@ -73,25 +73,6 @@ def peak_tables() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     reaches = np.full(256, np.iinfo(np.int64).max)
     reaches[pays] = np.maximum(16, _SKIP / (1.0 - _SKIP * tops[pays])).astype(np.int64)
     return tops, needs, inverses, reaches
-
-
-@intrinsic
-def _prefetch(_, array, index):  # type: ignore[no-untyped-def]
-    """Ask for a place of an array ahead of its use: walks wait for memory more than for anything else."""
-    from llvmlite import ir  # type: ignore[import-untyped]
-    from numba import int64, void
-    from numba.core import cgutils
-
-    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        data = context.make_array(array)(context, builder, arguments[0]).data
-        place = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
-        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(call, [place, number(0), number(3), number(1)])  # to read, keep it near, data
-        return context.get_dummy_value()
-
-    return void(array, int64), emit
 
 
 @kernel
@@ -277,8 +258,8 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
     def join(u, size, s):  # type: ignore[no-untyped-def]
         """Add ``u`` to the set, unless it is there."""
         was, ends = state[u], False
-        _prefetch(in_offsets, np.int64(u))
-        _prefetch(peak, np.int64(u))
+        prefetch(in_offsets, np.int64(u))
+        prefetch(peak, np.int64(u))
         if was == _FREE:
             state[u] = _IN
             members[size] = u
@@ -312,7 +293,7 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
             while asked != _NONE:
                 sign = asked & (~asked + np.uint64(1))
                 asked ^= sign
-                _prefetch(p, in_edges[e + np.int64(((sign >> _S7) * _PLACE) >> _S56)])
+                prefetch(p, in_edges[e + np.int64(((sign >> _S7) * _PLACE) >> _S56)])
             while hopes != _NONE and not ends:
                 sign = hopes & (~hopes + np.uint64(1))
                 hopes ^= sign
@@ -408,12 +389,12 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
             root = np.int64(((mix64(s) >> _S32) * np.uint64(n)) >> _S32)
         else:
             # Ask for what the next two sets begin with: their entries are anywhere.
-            _prefetch(guide, np.int64(unit(mix64(stream(key, at + 2))) * guide.size))
+            prefetch(guide, np.int64(unit(mix64(stream(key, at + 2))) * guide.size))
             ahead = np.int64(guide[np.int64(unit(mix64(stream(key, at + 1))) * guide.size)])
-            _prefetch(cumulative, ahead)
+            prefetch(cumulative, ahead)
             if in_targets.size > 0 and ahead < in_targets.size:
-                _prefetch(in_targets, ahead)
-                _prefetch(in_sources, ahead)
+                prefetch(in_targets, ahead)
+                prefetch(in_sources, ahead)
             root = _entry(mix64(s), cumulative, guide)
             if in_targets.size > 0:
                 alive = root
@@ -465,9 +446,9 @@ def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, 
             cursor += 1
             if cursor < size:
                 ahead = in_offsets[members[cursor]]
-                _prefetch(in_sources, ahead)
+                prefetch(in_sources, ahead)
                 if scattered:
-                    _prefetch(in_edges, ahead)
+                    prefetch(in_edges, ahead)
             e = in_offsets[v] if met[0] < 0 else met[0]
             stop = in_offsets[v + 1]
             c = peak[v]
