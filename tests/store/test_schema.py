@@ -2,15 +2,18 @@ import hashlib
 import re
 import sqlite3
 import zlib
+from contextlib import closing
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
 
 from store.content import edges, fill
 from tensorucb.errors import StoreError
 
-# private: the making of the tables is watched, and stopped half-way; what is in the files, batches too, has a mark
-from tensorucb.store import _protocol, _tables, open_store
+# private: the making of the tables is watched, and stopped half-way; what is in the files, batches too, has a mark; how
+# SQLite looks for rows
+from tensorucb.store import _protocol, _session, _tables, open_store
 
 
 @pytest.fixture
@@ -99,3 +102,13 @@ def test_other_tables_have_another_mark(path):
     batch = edges((1, 2, 1, 0.5, "first"), (3, 4, 0, 0.25, None))
     content = f"{sorted(_sqlite_schema(path).items())} {zlib.decompress(_protocol.pack(batch)).hex()}"
     assert (_tables.LAYOUT, hashlib.sha256(content.encode()).hexdigest()[:16]) == ("2026-11-18.4", "61cb254642f557d1")
+
+
+@pytest.mark.parametrize("statement", ["_EVENTS", "_ROUNDS", "_RESPONSES", "_EVENT_IDS", "_DIGESTS", "_EXPLANATION"])
+def test_rows_of_a_round_are_found_without_reading_all_of_the_campaign(path, statement):
+    open_store(f"sqlite:///{path}").close()
+    compiled = getattr(_session, statement).compile(dialect=sqlite.dialect())
+    with closing(sqlite3.connect(path)) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {compiled.string}", [1] * len(compiled.positiontup)).fetchall()
+    assert len(plan) == 1  # no sorting
+    assert re.search(r"\(campaign=\? AND (round|seq|number)>\? AND \1<\?\)", plan[0][3]), plan

@@ -46,13 +46,17 @@ _COUNTS = sa.select(_round.campaign, _round.status, sa.func.count()).group_by(_r
 
 
 def _select(table: sa.Table, number: str | None = None) -> sa.Select[Any]:
-    """All columns of the rows of a campaign by key; those ``first`` to ``last`` by the column of that name."""
-    statement = (
-        sa.select(table).where(table.c.campaign == sa.bindparam("campaign")).order_by(*table.primary_key.columns)
-    )
-    if number is not None:
-        statement = statement.where(table.c[number].between(sa.bindparam("first"), sa.bindparam("last")))
-    return statement
+    """All columns of the rows of a campaign by key; those ``first`` to ``last`` by the column of that name.
+
+    They are sorted by that column if no key has it: sorted by key, SQLite would read all rows of the campaign.
+    """
+    keys = list(table.primary_key.columns)
+    statement = sa.select(table).where(table.c.campaign == sa.bindparam("campaign"))
+    if number is None:
+        return statement.order_by(*keys)
+    column = table.c[number]
+    statement = statement.where(column.between(sa.bindparam("first"), sa.bindparam("last")))
+    return statement.order_by(*(keys if number in table.primary_key.columns else (table.c.campaign, column)))
 
 
 def _upsert(table: sa.Table, key: int, **changes: str) -> sa.TextClause:
