@@ -42,7 +42,7 @@ def duration(name: str, value: Any, *, zero: bool = False) -> float:
             raise _without_unit(name, number, value)
     elif isinstance(value, str):
         seconds = None
-    elif is_real(type(value)) and 0.0 < float(value) <= LARGEST:
+    elif is_real(type(value)) and 0.0 < unix_seconds(value) <= LARGEST:
         raise _without_unit(name, np.format_float_positional(float(value), trim="-"), value)
     elif isinstance(value, np.timedelta64):
         of_fixed_length = np.datetime_data(value.dtype)[0] not in ("Y", "M", "generic")

@@ -16,6 +16,7 @@ import numpy as np
 
 from fuzz.cases import CASES, Case, World
 from fuzz.hostile import HOSTILE
+from tensorucb.campaign import IgnoredContextWarning
 from tensorucb.errors import TensorUCBError
 from tensorucb.policies import FixedPointWarning
 
@@ -106,6 +107,8 @@ class Fuzz:
                 warnings.simplefilter("error")
                 # The paper's update says so where it does not converge; whether it does depends on the edges seen.
                 warnings.simplefilter("ignore", FixedPointWarning)
+                # A folder that an earlier call wrote may be data; some policies say that they overlook its products.
+                warnings.simplefilter("ignore", IgnoredContextWarning)
                 result = case.call(**arguments)
         except TensorUCBError as error:
             tally.refused += 1

@@ -8,7 +8,6 @@ import pytest
 from service.conftest import API
 from service.serving import connected, read_to_end, talk
 
-REFUSED = b"Invalid HTTP request received."
 LEAST, MOST = (
     1 << 16,
     1 << 25,
@@ -38,11 +37,14 @@ def _head(*lines):
     ],
     ids=lambda lines: " ".join(lines)[:60],
 )
-def test_a_head_that_is_not_for_us_is_refused_in_plain_text(url, lines):
+def test_a_head_that_is_not_for_us_is_refused_as_everything_else_is(url, lines):
     head, _, body = talk(url, _head(*lines)).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400")
-    assert b"text/plain" in head
-    assert body == REFUSED
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"content-type: application/problem+json" in head
+    assert f"content-length: {len(body)}".encode() in head
+    refused = json.loads(body)
+    assert (refused["status"], refused["title"]) == (400, "Bad Request")
+    assert "65,536 bytes" in refused["detail"]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def regret_curves(experiment: Experiment, *, title: str = "") -> Any:
     'Average regret so far'
     """
     check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
+    check_text("title", title, empty=True)
     curves = {policy: experiment.curve(policy) for policy in experiment.policies}
     optimum = experiment.by_run(experiment.policies[0], "optimum")
     reached = float(optimum.mean())
@@ -92,6 +93,7 @@ def final_regret(experiment: Experiment, *, last: int | None = None, title: str 
     'Who loses least'
     """
     check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
+    check_text("title", title, empty=True)
     sign = -1.0 if experiment.measure == "responders" else 1.0
     loud = leaders({policy: sign * float(experiment.final(policy).mean) for policy in experiment.policies})
     hues = dict(zip(loud, colours(loud), strict=True))

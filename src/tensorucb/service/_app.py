@@ -46,7 +46,10 @@ from tensorucb.work import Engine
 PREFIX = "/api/v1"
 _PATIENCE = 30  # seconds that running requests get when the service stops
 _LONGEST_HEAD = 1 << 16  # bytes of a request's first line and headers
-_NO_HTTP = "Invalid HTTP request received."
+_NO_HTTP = (
+    "this is no request that the service takes: its first line names a path of it, and it has one header Host and at "
+    f"most {_LONGEST_HEAD:,} bytes before its body."
+)
 
 
 class Service(FastAPI):
@@ -173,6 +176,13 @@ class _Protocol(HttpToolsProtocol):
         """A piece of a body is there."""
         self._unparsed = 0
         super().on_body(body)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP to us in the same form as everything else."""
+        body = _problems.no_http(_NO_HTTP)
+        head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: {_problems.MEDIA}\r\ncontent-length: {len(body)}\r\n"
+        self.transport.write(f"{head}connection: close\r\n\r\n".encode() + body)
+        self.transport.close()
 
     def shutdown(self) -> None:
         """Finish the running request, then close."""

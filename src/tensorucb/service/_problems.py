@@ -184,17 +184,26 @@ def install(app: FastAPI) -> None:
 def problem(request: Request, error: Exception) -> Response:
     """The answer to a request that failed, as problem details."""
     refusal = _refusal(request, error)
-    content = Problem(
-        type=f"{_KIND}{refusal.kind}",
-        title=HTTPStatus(refusal.status).phrase,
-        status=refusal.status,
-        detail=ApiWords().said(refusal.detail),
-        request_id=request.state.request_id,
-    )
+    content = _details(refusal)
+    content.request_id = request.state.request_id
     if any(isinstance(part, Mention) for part in refusal.detail):
         content.parts = as_parts(refusal.detail)
     headers = dict(refusal.headers or {})
     return JSONResponse(content.model_dump(exclude_unset=True), refusal.status, headers, media_type=MEDIA)
+
+
+def no_http(detail: str) -> bytes:
+    """Problem details of what is no HTTP request, which no route and no exception handler ever sees."""
+    return _details(Refusal(400, detail)).model_dump_json(exclude_unset=True).encode()
+
+
+def _details(refusal: Refusal) -> Problem:
+    return Problem(
+        type=f"{_KIND}{refusal.kind}",
+        title=HTTPStatus(refusal.status).phrase,
+        status=refusal.status,
+        detail=ApiWords().said(refusal.detail),
+    )
 
 
 def _refusal(request: Request, error: Exception) -> Refusal:
