@@ -137,7 +137,7 @@ def line_chart(
     if reference:
         zero = chart_of([{"mean": 0}], name="reference").mark_rule(style="reference")
         layers.insert(0, zero.encode(y=place["y"]))
-        ended.append(_Line(reference, "reference", [{"mean": 0.0}]))
+        ended.append(_Line(reference, "reference", [{"mean": 0.0}], dash=(4, 3)))
     layers += [*_endings(ended, scale), _hover([row for rows in seen.values() for row in rows], place)]
     ended.sort(key=lambda line: -scale.pixel(line.last))
     lasts = ", ".join(line.text(scale.high).replace(" ·", "") for line in ended)
@@ -151,8 +151,11 @@ def _line(label: str, curve: Interval, positions: Sequence[float], colour: str =
         {"label": label, "x": at, "mean": float(mean), "low": float(low), "high": float(high)}
         for at, mean, low, high in zip(positions, *parts, strict=False)
     ]
-    style = "loud" if colour else "knowing" if knows_the_truth(label) else "quiet"
-    return _Line(label, style, rows, colour, dash)
+    if colour:
+        return _Line(label, "loud", rows, colour, dash)
+    if knows_the_truth(label):
+        return _Line(label, "knowing", rows, dash=(3, 3))
+    return _Line(label, "quiet", rows)
 
 
 def _scale(lines: Sequence[_Line], *, log_y: bool, reference: bool) -> _Scale:
@@ -190,6 +193,7 @@ def _endings(lines: Sequence[_Line], scale: _Scale) -> list[Any]:
             "text": line.text(scale.high),
             "style": "quiet" if line.style == "knowing" else line.style,
             "colour": line.colour,
+            "dash": list(line.dash),
             "height": end,
             "place": place,
         }
