@@ -38,7 +38,6 @@ LATE = "def shift():\n    return 0\n"
 FILES = {"policy.py": POLICY, "helpers.py": HELPERS, "late.py": LATE}
 SCRIPT = """
 from tensorucb.data import make_sandbox
-from experiments.parts import policy_key
 from tensorucb.experiments import Environment, WorldSettings, run_experiment
 
 world = Environment.from_sandbox(make_sandbox(60, 400, 8, n_topics=4, rng=0), settings=WorldSettings(k=3))
