@@ -123,7 +123,7 @@ def _changed(view: View, rounds: Sequence[RoundProgress]) -> Iterator[Notice]:
 
 def _left_out(view: View, odd: Sequence[EventRecord]) -> Iterator[Notice]:
     """Responses of the latest rounds that disagree with others or lie outside of the window."""
-    ours = [record for record in view.rounds() if record.status != "cancelled" and record.kind != "history"]
+    ours = [record for record in view.rounds() if record.is_ours]
     clashes = [event for event in odd if event.kind != LEFT_OUT]
     for record in ours[-_LATEST:]:
         outside = int(np.count_nonzero(~record.in_window(view.told(record.number).actions.times)))

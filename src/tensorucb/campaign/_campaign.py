@@ -21,7 +21,7 @@ from tensorucb.campaign._forget import ForgetReport, forget
 from tensorucb.campaign._grow import add_products, add_users, extend, set_costs
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
-from tensorucb.campaign._lift import Lift, lift
+from tensorucb.campaign._lift import Lift, lift_of
 from tensorucb.campaign._lift_plan import LiftPlan, followers_of, past_rounds, plan_from, plan_lift
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._people import OptReport, opt, said
@@ -646,7 +646,8 @@ class Campaign:
 
     def lift(self) -> Lift:
         """Compare followers of contacted and of held-out users; see :class:`~tensorucb.campaign.Lift`."""
-        return lift(self._handle)
+        with self._handle.read() as view:
+            return lift_of(view)
 
     def plan_lift(
         self,

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64
-from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._handle import View
 from tensorucb.campaign._round import LEVEL, Round
 from tensorucb.campaign._told import acted_in_window, revenue_of
 from tensorucb.checks import check_number
@@ -316,17 +316,11 @@ def _statistic(sums: F64, effect: float) -> F64:
     return np.asarray(left / np.sqrt(np.maximum(variance, 1e-12)), dtype=np.float64)
 
 
-def lift(handle: Handle) -> Lift:
-    """Compare response rates of followers of contacted and of held-out users."""
-    with handle.read() as view:
-        return lift_of(view, int(handle.record.settings["seed"]))
-
-
-def lift_of(view: View, seed: int, counts: Callable[[Round], bool] = lambda record: True) -> Lift:
-    """The same of a campaign as a session shows it, of the rounds that count; ``seed`` is the campaign's."""
+def lift_of(view: View, counts: Callable[[Round], bool] = lambda record: True) -> Lift:
+    """Compare response rates of followers of contacted and of held-out users, in the rounds that count."""
     rounds = _rounds(view, counts)
-    measured = compare_arms([_draw(view, record) for record in rounds], np.random.default_rng([seed, _STREAM]))
-    return replace(measured, revenue=_revenue_lift(view, rounds, measured.responders, seed))
+    measured = compare_arms([_draw(view, record) for record in rounds], _rng(view, _STREAM))
+    return replace(measured, revenue=_revenue_lift(view, rounds, measured.responders))
 
 
 def draws_of(view: View) -> list[Draw]:
@@ -334,7 +328,7 @@ def draws_of(view: View) -> list[Draw]:
     return [_draw(view, record) for record in _rounds(view)]
 
 
-def lift_by(view: View, seed: int, counts: Callable[[Round], bool], codes: NDArray[np.int16]) -> dict[int, Lift]:
+def lift_by(view: View, counts: Callable[[Round], bool], codes: NDArray[np.int16]) -> dict[int, Lift]:
     """The same for the users of each code apart, of responders alone.
 
     Codes in which nothing can be compared are left out, and those whose interval excludes nothing.
@@ -342,17 +336,21 @@ def lift_by(view: View, seed: int, counts: Callable[[Round], bool], codes: NDArr
     Given how many of a code's users were held out, each of them was as likely to be one of these: the draw is fair
     within a code as well.
     """
-    rounds = _rounds(view, counts)
-    draws = [(codes[_drawn(record)], _draw(view, record)) for record in rounds]
+    draws = [(codes[_drawn(record)], _draw(view, record)) for record in _rounds(view, counts)]
     lifts = {}
     for code in np.unique(codes).tolist():
         parts = [draw.of(own == code) for own, draw in draws]
         parts = [part for part in parts if part.held_out.any() and not part.held_out.all()]
         with suppress(StateError):
-            lift = compare_arms(parts, np.random.default_rng([seed, _STREAM]))
+            lift = compare_arms(parts, _rng(view, _STREAM))
             if lift.low > -1.0 or lift.high < 1.0:
                 lifts[code] = lift
     return lifts
+
+
+def _rng(view: View, stream: int) -> np.random.Generator:
+    """Random numbers that are the same each time."""
+    return np.random.default_rng([int(view.handle.record.settings["seed"]), stream])
 
 
 def _rounds(view: View, counts: Callable[[Round], bool] = lambda record: True) -> list[Round]:
@@ -383,14 +381,14 @@ def _draw(view: View, record: Round, worth: F64 | None = None) -> Draw:
     return draw_of(network.graph, record.chosen, _drawn(record), record.held_out, acted, edges=there, worth=worth)
 
 
-def _revenue_lift(view: View, rounds: Sequence[Round], responders: int, seed: int) -> RevenueLift | None:
+def _revenue_lift(view: View, rounds: Sequence[Round], responders: int) -> RevenueLift | None:
     """The comparison of what followers spend; in units of the largest amount, so that it lies between -1 and 1."""
     worths = [revenue_of(view.network, record, view.told(record.number)) for record in rounds]
     largest = max((float(np.nanmax(worth, initial=0.0)) for worth in worths), default=0.0)
     if largest <= 0.0:
         return None
     draws = [_draw(view, record, np.nan_to_num(worth) / largest) for record, worth in zip(rounds, worths, strict=True)]
-    shares = compare_arms(draws, np.random.default_rng([seed, _MONEY_STREAM]), responders=responders)
+    shares = compare_arms(draws, _rng(view, _MONEY_STREAM), responders=responders)
     return RevenueLift(
         contacted=shares.contacted_rate * largest,
         held_out=shares.held_out_rate * largest,

@@ -396,19 +396,14 @@ def progress(handle: Handle, selection: Selection = EVERYTHING) -> CampaignProgr
 
 def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgress:
     split = None if selection.segment is None else (view.user_columns or no_columns(0)).split(selection.segment)
-    if selection == EVERYTHING:
-        tally = count_rounds(view)
-    else:
-        tally = Tally(view.network, split)
-        for record in filter(selection.holds, view.rounds()):
-            tally.add(record, view.told(record.number))
+    counted = zip(view.rounds(), count_rounds(view), strict=True)
+    tally = Tally(view.network, [(record, counts) for record, counts in counted if selection.holds(record)])
     rounds = tuple(tally.rounds)
-    seed = int(handle.record.settings["seed"])
     lift, missing = None, None
     lifts: dict[int, Lift] = {}
     try:
-        lift = lift_of(view, seed, selection.holds)
-        lifts = {} if split is None else lift_by(view, seed, selection.holds, split.codes)
+        lift = lift_of(view, selection.holds)
+        lifts = {} if split is None else lift_by(view, selection.holds, split.codes)
     except StateError as error:
         missing = str(error)
     products, strategies = view.catalogues()
@@ -427,14 +422,14 @@ def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgre
         lift=lift,
         lift_missing=missing,
         behind=behind(view),
-        products=tally.by("product", products.names),
-        strategies=tally.by("strategy", strategies.names),
+        products=tally.products(products.names),
+        strategies=tally.strategies(strategies.names),
         users=tally.users(_MOST_CONTACTED, view.name),
         cost_per_responder=spend / responders if spend and responders else None,
         metric=handle.record.settings["metric"],
         revenue=_revenue(view, rounds),
         segment=selection.segment,
-        segments=() if split is None else tally.by_segment(split, lifts),
+        segments=() if split is None else tally.segments(split, lifts),
         timezone=_zone(handle),
     )
 

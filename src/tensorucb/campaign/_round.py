@@ -243,6 +243,11 @@ class Round:
         return self.context.product
 
     @property
+    def is_ours(self) -> bool:
+        """Whether the campaign contacted its users: it is neither cancelled nor imported."""
+        return self.status != "cancelled" and self.kind != "history"
+
+    @property
     def sizes(self) -> list[int]:
         """Lengths of the feature vectors of the context."""
         return self.context.sizes(None if self.strategies is None else self.strategies.offered)
