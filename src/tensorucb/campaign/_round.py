@@ -365,7 +365,7 @@ class Ask:
     product
         The product's id, if it was given by id.
     opened, deadline, closed
-        Unix seconds.
+        Unix seconds; a round without a deadline never closes by itself.
     fatigue
         If the same followers are addressed again and again: how many, and what rest is suggested, see `Fatigue`.
     return_on_cost
@@ -554,29 +554,15 @@ class Preview:
     ----------
     seeds
         Ids of the users to contact, in the order of choice, or as they were given; those held out are not among them.
-    strategies
-        For each of ``seeds`` the id of the strategy they would get; None without strategies of the catalogue.
-    held_out
-        Chosen users who would not be contacted, for measuring the lift.
-    product
-        The product's id, if it was given by id.
-    reach
-        How many users will respond, with an interval.
+    strategies, held_out, product, reach, cost, fatigue, deadline, return_on_cost
+        As in `Ask`, of the round that would be opened.
     best
-        The same of the campaign's own choice; ``reach`` itself if no users were given.
+        The ``reach`` of the campaign's own choice; ``reach`` itself if no users were given.
     difference
         Expected reach minus that of the campaign's own choice: -0.8 means 0.8 responders fewer. It may be above 0: the
         campaign's own choice also counts what there is to learn.
-    cost
-        What contacting them costs; None if nothing has a cost.
     explanation
         Why each of them was chosen.
-    fatigue
-        As in `Ask`.
-    deadline
-        When the round would close by itself, in unix seconds; None if never.
-    return_on_cost
-        As in `Ask`.
     terms
         What else the round would be opened with, by argument of ``ask``, the campaign's defaults included: hold-out,
         rests, window …; and the campaign's ``contact_cap`` and ``contact_group``. What is not used is not there, and

@@ -213,7 +213,9 @@ def _of_contacts(network: Network, record: Round, told: Told, acted: NDArray[np.
     edges = network.edges_in_round(rows, record.number, told.by_edge.edges)
     edges = edges[~np.isin(graph.targets[edges], rows)]
     # Who follows several contacted users counts for the first of them, as in what each was expected to add.
-    edges = edges[_of_first(graph.sources[edges], graph.targets[edges], rows)]
+    turn = np.argsort(rows)[np.searchsorted(np.sort(rows), graph.sources[edges])]
+    edges = edges[np.argsort(turn, kind="stable")]
+    edges = edges[np.unique(graph.targets[edges], return_index=True)[1]]
     sources, targets = graph.sources[edges], graph.targets[edges]
     hit = acted[targets]
     followers = np.bincount(sources, minlength=acted.size)[rows]
@@ -225,15 +227,6 @@ def _of_contacts(network: Network, record: Round, told: Told, acted: NDArray[np.
         asked = followers
         gains[record.chosen] = record.gains
     return np.stack([followers, responders, asked, gains[rows], revenue])
-
-
-def _of_first(sources: NDArray[np.int32], targets: NDArray[np.int32], rows: I64) -> NDArray[np.bool_]:
-    """Which edges come from the first of ``rows`` that their target follows."""
-    turn = np.empty(int(rows.max(initial=-1)) + 1, dtype=np.int64)
-    turn[rows] = np.arange(rows.size)
-    first = np.full(int(targets.max(initial=-1)) + 1, rows.size)
-    np.minimum.at(first, targets, turn[sources])
-    return np.asarray(turn[sources] == first[targets])
 
 
 def strategies_of(record: Round) -> tuple[Id, ...]:
