@@ -23,11 +23,10 @@ from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift_of
 from tensorucb.campaign._lift_plan import LiftPlan, followers_of, past_rounds, plan_from, plan_lift
-from tensorucb.campaign._network import Network
 from tensorucb.campaign._people import OptReport, opt, said
 from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, read_selection, status
 from tensorucb.campaign._question import shown_defaults
-from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation, named_round
+from tensorucb.campaign._round import Ask, Explanation, Preview, RoundExplanation, named_round
 from tensorucb.campaign._tally import keep_tally
 from tensorucb.campaign._tell import TellLogReport, TellReport, tell, tell_log
 from tensorucb.campaign._webhook import deliver, remove_webhook, set_webhook
@@ -313,7 +312,8 @@ class Campaign:
         arguments = {name: value for name, value in locals().items() if name != "self"}
         from tensorucb.campaign._ask import open_round  # compiled kernels, which nothing else here needs
 
-        return self._seen(*open_round(self._handle, arguments))
+        network, record = open_round(self._handle, arguments)
+        return record.seen(network).of(self)
 
     def preview(
         self,
@@ -765,9 +765,6 @@ class Campaign:
     def disconnect(self) -> None:
         """Release the store's connections and files."""
         self.store.close()
-
-    def _seen(self, network: Network, record: Round) -> Ask:
-        return record.seen(network).of(self)
 
     def __enter__(self) -> Self:
         return self

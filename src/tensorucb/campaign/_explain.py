@@ -130,8 +130,8 @@ def _smallest(array: NDArray[Any]) -> NDArray[Any]:
     """Integers in as few bytes as they need; all else as it is."""
     if array.dtype.kind != "i":
         return array
-    most = max(array.max(initial=0), -1 - array.min(initial=0))
-    return array.astype(next(kind for kind in (np.int8, np.int16, np.int32, np.int64) if most <= np.iinfo(kind).max))
+    ends = np.min_scalar_type(array.min(initial=-1)), np.min_scalar_type(array.max(initial=-1))
+    return array.astype(np.result_type(*ends))
 
 
 def collect_evidence(network: Network, rules: Constraints, choice: Choice, worth: Worth | None) -> Evidence:

@@ -267,18 +267,19 @@ class Tally:
 
     def products(self, names: Mapping[Id, str]) -> tuple[GroupProgress, ...]:
         """The sums of all products, those with the most contacts first."""
-        return self._by_id([record.product for record in self._closed for _ in range(record.contacted.size)], names)
+        return self._by_id([record.product for record in self._closed], self._places, names)
 
     def strategies(self, names: Mapping[Id, str]) -> tuple[GroupProgress, ...]:
         """The sums of all strategies, in the same order."""
         given = [(record.strategy_of("contacted") or {}, record.contacted.tolist()) for record in self._closed]
-        groups = self._by_id([strategies.get(row) for strategies, rows in given for row in rows], names)
+        ids = [strategies.get(row) for strategies, rows in given for row in rows]
+        groups = self._by_id(ids, np.arange(len(ids)), names)
         return tuple(group for group in groups if group.id is not None)
 
-    def _by_id(self, ids: Sequence[Id | None], names: Mapping[Id, str]) -> tuple[GroupProgress, ...]:
-        """The sums by an id of each contact."""
+    def _by_id(self, ids: Sequence[Id | None], places: I64, names: Mapping[Id, str]) -> tuple[GroupProgress, ...]:
+        """The sums by id; ``places`` says for each contact where its own is."""
         codes = {each: code for code, each in enumerate(dict.fromkeys(ids))}
-        _, sums = self._by(np.array([codes[each] for each in ids], dtype=np.int64))
+        _, sums = self._by(np.array([codes[each] for each in ids], dtype=np.int64)[places])
         called = [None if each is None else names.get(each) for each in codes]
         groups = [_group_progress(*group) for group in zip(codes, sums, called, strict=True)]
         return tuple(sorted(groups, key=lambda group: (-group.contacts, -group.responders, str(group.id))))
