@@ -681,8 +681,10 @@ class Campaign:
             past = past_rounds(view)
         if past is not None:
             return plan_from(past, **terms)
-        offers = "all" if self.strategies() and "strategies" not in defaults else None
-        chosen = self.preview(product, users, strategies=None if isinstance(product, tuple) else offers)
+        with self._handle.read() as view:
+            given = read_context(product, *view.catalogues()).vectors
+        offers = "all" if len(given) == 1 and self.strategies() and "strategies" not in defaults else None
+        chosen = self.preview(product, users, strategies=offers)
         graph = self.graph
         followers = followers_of(graph, graph.rows(list(chosen.seeds)))
         contacted = graph.rows([user for user in chosen.seeds if user not in chosen.held_out])
