@@ -145,15 +145,12 @@ def _unusable(odd: Sequence[EventRecord], now: float) -> Iterator[Notice]:
     last = recent[-1]
     why = "; ".join(f"{reason} ({number:,})" for reason, number in last.payload["reasons"].items())
     about = "" if last.round is None else f" to round {last.round}"
-    text = f"{counts[-1]:,} of {last.payload['rows']:,} rows told{about} on {_day(last.created)} were left out: {why}."
+    day = f"{datetime.fromtimestamp(last.created, UTC):%A, %Y-%m-%d}"
+    text = f"{counts[-1]:,} of {last.payload['rows']:,} rows told{about} on {day} were left out: {why}."
     if len(recent) > 1:
         others = "another delivery" if len(recent) == 2 else f"{len(recent) - 1} other deliveries"
         text = f"{text} So were {sum(counts[:-1]):,} of {others} in the last {_RECENT} days."
     yield Notice("left-out", text, last.round)
-
-
-def _day(moment: float) -> str:
-    return f"{datetime.fromtimestamp(moment, UTC):%A, %Y-%m-%d}"
 
 
 def _responses(number: int) -> str:

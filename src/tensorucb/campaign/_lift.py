@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64
 from tensorucb.campaign._handle import View
 from tensorucb.campaign._round import LEVEL, Round
-from tensorucb.campaign._told import acted_in_window, revenue_of
+from tensorucb.campaign._told import acted_in_window, of_rounds, revenue_of
 from tensorucb.checks import check_number
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
@@ -164,6 +164,7 @@ class Draw:
     followers: F64
     responders: F64
     held_out: NDArray[np.bool_]
+    heard: bool = True  # whether anybody was told to have acted, be it a follower or not
 
     def of(self, users: NDArray[np.bool_]) -> Draw:
         """The same of some of the users who were drawn."""
@@ -318,14 +319,9 @@ def _statistic(sums: F64, effect: float) -> F64:
 
 def lift_of(view: View, counts: Callable[[Round], bool] = lambda record: True) -> Lift:
     """Compare response rates of followers of contacted and of held-out users, in the rounds that count."""
-    rounds = _rounds(view, counts)
-    measured = compare_arms([_draw(view, record) for record in rounds], _rng(view, _STREAM))
-    return replace(measured, revenue=_revenue_lift(view, rounds, measured.responders))
-
-
-def draws_of(view: View) -> list[Draw]:
-    """The draws of all rounds that count."""
-    return [_draw(view, record) for record in _rounds(view)]
+    draws = draws_of(view, counts)
+    measured = compare_arms(list(draws.values()), _rng(view, _STREAM))
+    return replace(measured, revenue=_revenue_lift(view, list(draws), measured.responders))
 
 
 def lift_by(view: View, counts: Callable[[Round], bool], codes: NDArray[np.int16]) -> dict[int, Lift]:
@@ -336,7 +332,7 @@ def lift_by(view: View, counts: Callable[[Round], bool], codes: NDArray[np.int16
     Given how many of a code's users were held out, each of them was as likely to be one of these: the draw is fair
     within a code as well.
     """
-    draws = [(codes[_drawn(record)], _draw(view, record)) for record in _rounds(view, counts)]
+    draws = [(codes[_drawn(record)], draw) for record, draw in draws_of(view, counts).items()]
     lifts = {}
     for code in np.unique(codes).tolist():
         parts = [draw.of(own == code) for own, draw in draws]
@@ -353,18 +349,18 @@ def _rng(view: View, stream: int) -> np.random.Generator:
     return np.random.default_rng([int(view.handle.record.settings["seed"]), stream])
 
 
-def _rounds(view: View, counts: Callable[[Round], bool] = lambda record: True) -> list[Round]:
-    """The rounds with a hold-out of which something was told, or which are closed."""
-    rounds = [r for r in view.ledger.rounds.values() if r.held_out.size and r.status != "cancelled" and counts(r)]
+def draws_of(view: View, counts: Callable[[Round], bool] = lambda record: True) -> dict[Round, Draw]:
+    """The rounds with a hold-out of which something was told, or which are closed, and the arms of each."""
+    rounds = [r for r in view.rounds() if r.held_out.size and r.status != "cancelled" and counts(r)]
     if not rounds:
         raise StateError("no round has a hold-out. Open rounds with one, such as 0.2, to measure the lift.")
-    heard = [view.told(record.number).actions.size for record in rounds]
-    if not any(heard):
+    draws = dict(zip(rounds, of_rounds(view, "draws", rounds, _draw), strict=True))
+    if not any(draw.heard for draw in draws.values()):
         raise StateError(
             "the lift needs node events (user, time) of the followers of contacted and held-out users; none were told "
             "in rounds with a hold-out. Edge responses say nothing about those who were held out."
         )
-    return [record for record, events in zip(rounds, heard, strict=True) if events or record.status != "open"]
+    return {record: draw for record, draw in draws.items() if draw.heard or record.status != "open"}
 
 
 def _drawn(record: Round) -> NDArray[np.int64]:
@@ -378,11 +374,14 @@ def _draw(view: View, record: Round, worth: F64 | None = None) -> Draw:
     acted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
     acted[acted_in_window(record, told).targets] = True
     there = network.born <= record.number
-    return draw_of(network.graph, record.chosen, _drawn(record), record.held_out, acted, edges=there, worth=worth)
+    draw = draw_of(network.graph, record.chosen, _drawn(record), record.held_out, acted, edges=there, worth=worth)
+    return replace(draw, heard=told.actions.size > 0)
 
 
 def _revenue_lift(view: View, rounds: Sequence[Round], responders: int) -> RevenueLift | None:
     """The comparison of what followers spend; in units of the largest amount, so that it lies between -1 and 1."""
+    if not any(record.is_valued(view.network) for record in rounds):
+        return None
     worths = [revenue_of(view.network, record, view.told(record.number)) for record in rounds]
     largest = max((float(np.nanmax(worth, initial=0.0)) for worth in worths), default=0.0)
     if largest <= 0.0:

@@ -247,6 +247,10 @@ class Round:
         """Whether the campaign contacted its users: it is neither cancelled nor imported."""
         return self.status != "cancelled" and self.kind != "history"
 
+    def is_valued(self, network: Network) -> bool:
+        """Whether anything is known of what its responses are worth."""
+        return self.priced or self.value is not None or network.values is not None
+
     @property
     def sizes(self) -> list[int]:
         """Lengths of the feature vectors of the context."""

@@ -178,7 +178,6 @@ def _count(view: View, record: Round) -> Counts:
     unknown = int(np.count_nonzero(np.isnan(worth)))
     worth = np.nan_to_num(worth)
     revenue = float(worth.sum())
-    priced = record.priced or record.value is not None or view.network.values is not None
     expected = record.promised if counts else None
     promised = None if expected is None else expected.revenue
     same: dict[str, Any] = {name: getattr(record, name) for name in _SAME}
@@ -193,7 +192,7 @@ def _count(view: View, record: Round) -> Counts:
         responses=int(np.count_nonzero(told.by_edge.outcomes > 0.0)) + acted_in_window(record, told).size,
         spend=record.cost if counts else None,
         within=_within(expected, responders.size) if closed else None,
-        revenue=revenue if priced else None,
+        revenue=revenue if record.is_valued(view.network) else None,
         without_amount=unknown,
         revenue_within=_within(promised, revenue) if closed and not unknown else None,
     )
