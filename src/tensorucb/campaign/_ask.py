@@ -107,7 +107,7 @@ def prepare(view: View, arguments: Mapping[str, Any], now: float) -> Draft | Rou
         check_same(earlier, question)
         return earlier
     check_sizes(view.ledger, view.catalogues(), question.sizes)
-    rules = constrain(view.network, barred_now(handle, view, question, now), question, now)
+    rules = constrain(view.network, barred_now(view, question, now), question, now)
     handle.model.follow(view, wanted(view, "ask"))
     worth = worth_of(view, question.product.product)
     return Draft(view, now, question, rules, past_outcomes(view), worth, weariness(view, now))
@@ -122,7 +122,7 @@ def _still_next(view: View, proposal: Proposal) -> bool:
     question, network, proposed, _ = proposal
     if view.ledger.revision != network.revision or view.ledger.next_number() != proposed.number:
         return False
-    return not barred_now(view.handle, view, question, proposed.opened).reasons[proposed.chosen].any()
+    return not barred_now(view, question, proposed.opened).reasons[proposed.chosen].any()
 
 
 def _check_accepted(proposal: Proposal) -> None:

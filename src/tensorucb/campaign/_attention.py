@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._progress import progress
+from tensorucb.campaign._progress import Selection, progress
 from tensorucb.campaign._stored import STORAGE, opened
 from tensorucb.campaign._tally import RoundProgress
 from tensorucb.campaign._tell import LEFT_OUT
@@ -59,7 +59,7 @@ class Notice:
 def attention(handle: Handle) -> tuple[Notice, ...]:
     """What needs a person today, the most urgent first; nothing is learned for it."""
     with handle.read() as view:
-        rounds = [entry for entry in progress(handle).rounds if entry.within is not None]
+        rounds = [entry for entry in progress(view, Selection()).rounds if entry.within is not None]
         odd = view.session.events(view.number, kinds=("contradiction", LEFT_OUT))
         looks = (
             _overdue(view, handle.clock()),

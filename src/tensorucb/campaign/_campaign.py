@@ -185,7 +185,8 @@ class Campaign:
 
     def status(self) -> CampaignStatus:
         """Numbers of users, products and rounds."""
-        return status(self._handle)
+        with self._handle.read() as view:
+            return status(view)
 
     def progress(
         self,
@@ -209,8 +210,8 @@ class Campaign:
             A column of the table of users, one of :meth:`segments`: ``segments`` of the answer splits the numbers by
             what it says of the contacted users.
         """
-        with self._handle.read():
-            return progress(self._handle, read_selection(self._handle, product, strategy, since, until, segment))
+        with self._handle.read() as view:
+            return progress(view, read_selection(view, product, strategy, since, until, segment))
 
     def attention(self) -> tuple[Notice, ...]:
         """What needs a person today, the most urgent first, such as a round that is past its deadline."""
@@ -603,7 +604,7 @@ class Campaign:
         """
         with self._handle.read() as view:
             row = int(view.network.rows("user", [check_id("user", user)])[0])
-            return barred_by_default(self._handle, view).why(row)
+            return barred_by_default(view).why(row)
 
     def import_history(
         self,
