@@ -346,10 +346,11 @@ def keep_tally(handle: Handle) -> None:
         counted: dict[Pair, Counts] = view.memory.get("counts", revision)
     if len(counted) < handle.tallied + _TALLY_EVERY:
         return
+    settings = {"revision": revision, "pairs": list(counted), "counts": to_json(list(counted.values()))}
+    packed = pack_state(_COUNTS, settings, {}, compressed=True)
     with handle.write() as view:
         if view.ledger.revision == revision:
-            settings = {"revision": revision, "pairs": list(counted), "counts": to_json(list(counted.values()))}
-            view.session.put_blob(view.number, TALLY, pack_state(_COUNTS, settings, {}, compressed=True))
+            view.session.put_blob(view.number, TALLY, packed)
     handle.tallied = len(counted)
 
 
