@@ -61,16 +61,15 @@ def attention(handle: Handle) -> tuple[Notice, ...]:
     with handle.read() as view:
         rounds = [entry for entry in progress(view, Selection()).rounds if entry.within is not None]
         odd = view.session.events(view.number, kinds=("contradiction", LEFT_OUT))
-        looks = (
-            _overdue(view, handle.clock()),
-            _unlearned(view),
-            _webhook(view),
-            _missed(rounds),
-            _changed(view, rounds),
-            _left_out(view, odd),
-            _unusable(odd, handle.clock()),
+        return (
+            *_overdue(view, handle.clock()),
+            *_unlearned(view),
+            *_webhook(view),
+            *_missed(rounds),
+            *_changed(view, rounds),
+            *_left_out(view, odd),
+            *_unusable(odd, handle.clock()),
         )
-        return tuple(notice for notices in looks for notice in notices)
 
 
 def _overdue(view: View, now: float) -> Iterator[Notice]:

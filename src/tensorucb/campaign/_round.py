@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -402,16 +402,17 @@ class Ask:
     closed: float | None
     fatigue: Fatigue | None
     return_on_cost: Revenue | None
-    _campaign: ClassVar[_Explains]  # whom to ask for explanations; no part of the record
+    _campaign: ClassVar[Any]  # here or on a service, whom to ask for explanations; no part of the record
 
-    def of(self, campaign: _Explains) -> Self:
+    def of(self, campaign: Any) -> Self:
         """The same, with the campaign that explains it."""
         object.__setattr__(self, "_campaign", campaign)
         return self
 
     def explain(self, user: Id | None = None) -> Explanation | RoundExplanation:
         """Why this user was or was not chosen; without a user, all seeds and the counts of those left out."""
-        return self._campaign.explain(self.id, user)
+        explained: Explanation | RoundExplanation = self._campaign.explain(self.id, user)
+        return explained
 
     def __repr__(self) -> str:
         parts = [repr(self.id)] if self.product is None else [repr(self.id), repr(self.product)]
@@ -616,14 +617,6 @@ def round_id(campaign: CampaignRecord, number: int) -> str:
     text = f"{campaign.name}:{campaign.settings['seed']}:{campaign.created!r}:{number}"
     tail = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f"{number:06d}-{tail}"
-
-
-class _Explains(Protocol):
-    """A campaign, here or on a service."""
-
-    def explain(self, round_id: str | int, user: Id | None = None) -> Explanation | RoundExplanation:
-        """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
-        ...
 
 
 def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str) -> str:

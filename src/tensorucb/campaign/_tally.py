@@ -299,7 +299,7 @@ class Tally:
         for code, row in sorted(zip(found.tolist(), sums, strict=True), key=lambda each: (each[0] < 0, each[0])):
             group = _group_progress(split.label(code), row)
             users = int(np.count_nonzero(contacted == code))
-            expected = float(row[-2])
+            *_, expected, _ = row.tolist()
             enough = users >= _FEW_USERS and max(group.responders, expected) >= FEW
             forecast = None if group.believed is None else expected
             segments.append(
