@@ -201,9 +201,7 @@ def draw_of(
     return Draw(followers[drawn], responders[drawn], np.isin(drawn, held_out))
 
 
-def compare_arms(
-    rounds: Sequence[Draw], rng: np.random.Generator, *, level: float = LEVEL, responders: int | None = None
-) -> Lift:
+def compare_arms(rounds: Sequence[Draw], rng: np.random.Generator, *, responders: int | None = None) -> Lift:
     """The difference between the arms, and its interval by drawing the hold-outs again.
 
     ``responders`` is how many there are, where the rounds hold shares of what they spent instead.
@@ -216,11 +214,11 @@ def compare_arms(
         raise StateError("one of the groups has no followers of its own yet, so there is nothing to compare.")
     weights = 1.0 / (1.0 / followers[both]).sum(axis=1)
     contacted, held_out = np.average(acted[both] / followers[both], axis=0, weights=weights).tolist()
-    low, high = _interval(rounds, contacted - held_out, rng, level)
+    low, high = _interval(rounds, contacted - held_out, rng)
     if count < FEW:
         # As many followers as tell a rate as well as these do with their weights.
         sizes = weights.sum() ** 2 / (weights[:, None] ** 2 / followers[both]).sum(axis=0)
-        lowest, highest = _score_interval((contacted, held_out), sizes, level)
+        lowest, highest = _score_interval((contacted, held_out), sizes)
         low, high = min(low, lowest), max(high, highest)
     return Lift(
         contacted_rate=contacted,
@@ -232,13 +230,12 @@ def compare_arms(
         low=low,
         high=high,
         rounds=int(both.sum()),
-        level=level,
     )
 
 
-def _score_interval(rates: tuple[float, float], sizes: F64, level: float) -> tuple[float, float]:
+def _score_interval(rates: tuple[float, float], sizes: F64) -> tuple[float, float]:
     """The interval of a difference of two rates, of so many independent followers each (Newcombe 1998, method 10)."""
-    z = _deviations(level)
+    z = _deviations(LEVEL)
     rate = np.array(rates)
     shrunk = 1.0 + z**2 / sizes
     middle = (rate + z**2 / (2.0 * sizes)) / shrunk
@@ -259,7 +256,7 @@ def _by_arm(values: F64, draw: Draw) -> tuple[float, float]:
     return float(values[~draw.held_out].sum()), float(values[draw.held_out].sum())
 
 
-def _interval(rounds: Sequence[Draw], difference: float, rng: np.random.Generator, level: float) -> tuple[float, float]:
+def _interval(rounds: Sequence[Draw], difference: float, rng: np.random.Generator) -> tuple[float, float]:
     """The smallest and the largest effect that the draw does not contradict, to 1e-9."""
     observed, again = np.zeros(5), np.zeros((_DRAWS, 5))
     for draw in rounds:
@@ -275,7 +272,7 @@ def _interval(rounds: Sequence[Draw], difference: float, rng: np.random.Generato
         # The observed draw is one of them. A draw that differs by rounding alone is as extreme.
         as_extreme = 1 + np.count_nonzero(theirs >= ours - 1e-9 * (1.0 + abs(ours)))
         # 0.1 / 2 of 2,000 is 99.99… in floating point; one draw in twenty is rejected, so 100 must be as well.
-        return bool(as_extreme > (1.0 - level) / 2.0 * (_DRAWS + 1) + 1e-6)
+        return bool(as_extreme > (1.0 - LEVEL) / 2.0 * (_DRAWS + 1) + 1e-6)
 
     ends = []
     for outside, sign in ((-1.0, 1.0), (1.0, -1.0)):
@@ -394,5 +391,4 @@ def _revenue_lift(view: View, rounds: Sequence[Round], responders: int) -> Reven
         difference=shares.difference * largest,
         low=shares.low * largest,
         high=shares.high * largest,
-        level=shares.level,
     )

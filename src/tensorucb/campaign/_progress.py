@@ -393,8 +393,8 @@ def progress(view: View, selection: Selection) -> CampaignProgress:
 
 def _counted(view: View, selection: Selection) -> CampaignProgress:
     split = _split(view, selection.segment)
-    counted = zip(view.rounds(), count_rounds(view), strict=True)
-    tally = Tally(view.network, [(record, counts) for record, counts in counted if selection.holds(record)])
+    counted = count_rounds(view)
+    tally = Tally(view.network, {record: counted[record] for record in filter(selection.holds, counted)})
     rounds = tuple(tally.rounds)
     lift, missing = None, None
     lifts: dict[int, Lift] = {}

@@ -240,21 +240,21 @@ class Tally:
     to any. The contacts of closed rounds stand one behind another: of whom, in which round, and what came of them.
     """
 
-    def __init__(self, network: Network, counted: Sequence[tuple[Round, Counts]]) -> None:
+    def __init__(self, network: Network, counted: Mapping[Round, Counts]) -> None:
         self.contacted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
         self.reached = np.zeros(network.graph.n_nodes, dtype=np.bool_)
         self.rounds: list[RoundProgress] = []
-        for record, counts in counted:
+        for record, counts in counted.items():
             new = int(np.count_nonzero(~self.reached[counts.reached]))
             self.rounds.append(replace(counts.entry, new_responders=new))
             self.reached[counts.reached] = True
             if record.is_ours:
                 self.contacted[record.contacted] = True
         self._network = network
-        self._closed = [record for record, counts in counted if counts.sums.size]
+        self._closed = [record for record, counts in counted.items() if counts.sums.size]
         self._users = np.concatenate([_NOBODY, *(record.contacted for record in self._closed)])
         self._places = np.repeat(np.arange(len(self._closed)), [record.contacted.size for record in self._closed])
-        self._sums = np.concatenate([_NOTHING, *(counts.sums for _, counts in counted)], axis=1)
+        self._sums = np.concatenate([_NOTHING, *(counts.sums for counts in counted.values())], axis=1)
 
     def _by(self, codes: I64) -> tuple[I64, F64]:
         """The codes of all contacts, each once; and the rounds, the contacts and the sums of each."""
@@ -323,16 +323,20 @@ def _group_progress(entry: Id | None, sums: F64, name: str | None = None) -> Gro
     )
 
 
-def count_rounds(view: View) -> list[Counts]:
+def count_rounds(view: View) -> dict[Round, Counts]:
     """What came of each round; those that have ended are counted once, and again only after they were told more."""
     revision = view.network.revision
     known: dict[Pair, Counts] | None = view.memory.get("counts", revision)
     if known is None:
         known = _stored(view)
     counted = {record: known.get(record.pair) or _count(view, record) for record in view.rounds()}
-    ended = {record.pair: counts for record, counts in counted.items() if record.status != "open"}
-    view.memory.keep("counts", revision, ended)
-    return list(counted.values())
+    view.memory.keep("counts", revision, _ended(counted))
+    return counted
+
+
+def _ended(counted: Mapping[Round, Counts]) -> dict[Pair, Counts]:
+    """The counts of rounds that have ended, which change only if a round does."""
+    return {record.pair: counts for record, counts in counted.items() if record.status != "open"}
 
 
 def keep_tally(handle: Handle) -> None:
@@ -341,9 +345,8 @@ def keep_tally(handle: Handle) -> None:
         if sum(record.status != "open" for record in view.rounds()) < handle.tallied + _TALLY_EVERY:
             return
         handle.tallied = len(_stored(view))
-        count_rounds(view)
+        counted = _ended(count_rounds(view))
         revision = view.network.revision
-        counted: dict[Pair, Counts] = view.memory.get("counts", revision)
     if len(counted) < handle.tallied + _TALLY_EVERY:
         return
     settings = {"revision": revision, "pairs": list(counted), "counts": to_json(list(counted.values()))}
