@@ -18,14 +18,7 @@ from tensorucb.campaign._model import behind
 from tensorucb.campaign._people import said
 from tensorucb.campaign._round import LEVEL, Id, Round, expectation, html_table
 from tensorucb.campaign._segments import Segments, no_columns
-from tensorucb.campaign._tally import (
-    GroupProgress,
-    RoundProgress,
-    SegmentProgress,
-    Tally,
-    count_rounds,
-    strategies_of,
-)
+from tensorucb.campaign._tally import GroupProgress, RoundProgress, SegmentProgress, Tally, count_rounds, strategies_of
 from tensorucb.campaign._webhook import Webhook, webhook_of
 from tensorucb.checks import check_id, check_text, plain, refusal, shown
 from tensorucb.errors import StateError, UnknownIdError
