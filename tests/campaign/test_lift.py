@@ -286,6 +286,15 @@ def test_a_campaign_plans_by_its_choice_and_later_by_its_rounds():
     assert later.effect != before.effect
 
 
+def test_a_plan_takes_a_product_and_a_strategy_as_an_ask_does():
+    campaign = small_campaign(strategies={"email": [1.0, 0.0], "letter": [0.0, 1.0]})
+    named = campaign.plan_lift(("tea", "email"), 4, holdout=0.5, rounds=10)
+    assert campaign.plan_lift(["tea", "email"], 4, holdout=0.5, rounds=10) == named
+    # One vector names no strategy, whatever holds its numbers: users get the best of all.
+    best = campaign.plan_lift([1.0, 0.0], 4, holdout=0.5, rounds=10)
+    assert campaign.plan_lift((1.0, 0.0), 4, holdout=0.5, rounds=10) == best
+
+
 def test_a_plan_keeps_its_promise_on_a_generated_log():
     """200 campaigns: a share of 80 % has a standard error of 3 points."""
     data = generate_dataset("sandbox", rng=0)

@@ -238,6 +238,17 @@ def test_counts_that_are_stored_are_those_of_the_log(tmp_path):
     campaign.disconnect()
 
 
+def test_counts_are_stored_though_another_thread_has_replaced_what_is_remembered(monkeypatch):
+    campaign = small_campaign(policy=HighDegree())
+    for _ in range(49):
+        campaign.close(campaign.ask("tea", 1))
+    last = campaign.ask("tea", 1)
+    monkeypatch.setattr(campaign._handle.memory, "get", lambda *_, **__: None)
+    assert campaign.close(last).status == "closed"
+    with campaign.store.read() as session:
+        assert "tally" in session.blobs(1)
+
+
 def test_an_empty_campaign_has_a_progress_too():
     progress = small_campaign().progress()
     assert (progress.rounds, progress.products, progress.users, progress.spend) == ((), (), (), None)

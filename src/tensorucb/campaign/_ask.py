@@ -54,7 +54,7 @@ def open_round(handle: Handle, arguments: Mapping[str, Any]) -> tuple[Network, R
                     continue
             _check_accepted(proposal)
             with handle.write() as view:
-                fits = _still_next(view, proposal) and _may_be_chosen(view, proposal)
+                fits = _still_next(view, proposal)
                 if fits:
                     opened = _append(view, proposal)
             if fits:
@@ -107,28 +107,22 @@ def prepare(view: View, arguments: Mapping[str, Any], now: float) -> Draft | Rou
         check_same(earlier, question)
         return earlier
     check_sizes(view.ledger, view.catalogues(), question.sizes)
-    rules = constrain(view.network, barred_now(handle, view, question, now), question, now)
+    rules = constrain(view.network, barred_now(view, question, now), question, now)
     handle.model.follow(view, wanted(view, "ask"))
     worth = worth_of(view, question.product.product)
     return Draft(view, now, question, rules, past_outcomes(view), worth, weariness(view, now))
 
 
 def _still_next(view: View, proposal: Proposal) -> bool:
-    """Whether the choice may be opened as a round: same network, nobody asked meanwhile.
+    """Whether the choice may be opened as a round: same network, nobody asked meanwhile, all may still be contacted.
 
-    What was told or closed meanwhile is no reason to choose again: the next round learns it.
+    What was told or closed meanwhile is no reason to choose again: the next round learns it. But people may have opted
+    out, or other campaigns asked for them.
     """
-    request_id, ledger = proposal.question.request_id, view.ledger
-    if request_id is not None and ledger.opened_by(request_id):
+    question, network, proposed, _ = proposal
+    if view.ledger.revision != network.revision or view.ledger.next_number() != proposed.number:
         return False
-    return ledger.revision == proposal.network.revision and ledger.next_number() == proposal.round.number
-
-
-def _may_be_chosen(view: View, proposal: Proposal) -> bool:
-    """Whether everybody chosen may still be contacted; people may have opted out, or other campaigns asked for them."""
-    moment = proposal.round.opened
-    barred = barred_now(view.handle, view, proposal.question, moment)
-    return not barred.reasons[proposal.round.chosen].any()
+    return not barred_now(view, question, proposed.opened).reasons[proposed.chosen].any()
 
 
 def _check_accepted(proposal: Proposal) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._progress import progress
+from tensorucb.campaign._progress import Selection, progress
 from tensorucb.campaign._stored import STORAGE, opened
 from tensorucb.campaign._tally import RoundProgress
 from tensorucb.campaign._tell import LEFT_OUT
@@ -59,18 +59,17 @@ class Notice:
 def attention(handle: Handle) -> tuple[Notice, ...]:
     """What needs a person today, the most urgent first; nothing is learned for it."""
     with handle.read() as view:
-        rounds = [entry for entry in progress(handle).rounds if entry.within is not None]
+        rounds = [entry for entry in progress(view, Selection()).rounds if entry.within is not None]
         odd = view.session.events(view.number, kinds=("contradiction", LEFT_OUT))
-        looks = (
-            _overdue(view, handle.clock()),
-            _unlearned(view),
-            _webhook(view),
-            _missed(rounds),
-            _changed(view, rounds),
-            _left_out(view, odd),
-            _unusable(odd, handle.clock()),
+        return (
+            *_overdue(view, handle.clock()),
+            *_unlearned(view),
+            *_webhook(view),
+            *_missed(rounds),
+            *_changed(view, rounds),
+            *_left_out(view, odd),
+            *_unusable(odd, handle.clock()),
         )
-        return tuple(notice for notices in looks for notice in notices)
 
 
 def _overdue(view: View, now: float) -> Iterator[Notice]:
@@ -123,7 +122,7 @@ def _changed(view: View, rounds: Sequence[RoundProgress]) -> Iterator[Notice]:
 
 def _left_out(view: View, odd: Sequence[EventRecord]) -> Iterator[Notice]:
     """Responses of the latest rounds that disagree with others or lie outside of the window."""
-    ours = [record for record in view.rounds() if record.status != "cancelled" and record.kind != "history"]
+    ours = [record for record in view.rounds() if record.is_ours]
     clashes = [event for event in odd if event.kind != LEFT_OUT]
     for record in ours[-_LATEST:]:
         outside = int(np.count_nonzero(~record.in_window(view.told(record.number).actions.times)))
@@ -145,15 +144,12 @@ def _unusable(odd: Sequence[EventRecord], now: float) -> Iterator[Notice]:
     last = recent[-1]
     why = "; ".join(f"{reason} ({number:,})" for reason, number in last.payload["reasons"].items())
     about = "" if last.round is None else f" to round {last.round}"
-    text = f"{counts[-1]:,} of {last.payload['rows']:,} rows told{about} on {_day(last.created)} were left out: {why}."
+    day = f"{datetime.fromtimestamp(last.created, UTC):%A, %Y-%m-%d}"
+    text = f"{counts[-1]:,} of {last.payload['rows']:,} rows told{about} on {day} were left out: {why}."
     if len(recent) > 1:
         others = "another delivery" if len(recent) == 2 else f"{len(recent) - 1} other deliveries"
         text = f"{text} So were {sum(counts[:-1]):,} of {others} in the last {_RECENT} days."
     yield Notice("left-out", text, last.round)
-
-
-def _day(moment: float) -> str:
-    return f"{datetime.fromtimestamp(moment, UTC):%A, %Y-%m-%d}"
 
 
 def _responses(number: int) -> str:

@@ -21,13 +21,12 @@ from tensorucb.campaign._forget import ForgetReport, forget
 from tensorucb.campaign._grow import add_products, add_users, extend, set_costs
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
-from tensorucb.campaign._lift import Lift, lift
+from tensorucb.campaign._lift import Lift, lift_of
 from tensorucb.campaign._lift_plan import LiftPlan, followers_of, past_rounds, plan_from, plan_lift
-from tensorucb.campaign._network import Network
 from tensorucb.campaign._people import OptReport, opt, said
 from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, read_selection, status
 from tensorucb.campaign._question import shown_defaults
-from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation, named_round
+from tensorucb.campaign._round import Ask, Explanation, Preview, RoundExplanation, named_round
 from tensorucb.campaign._tally import keep_tally
 from tensorucb.campaign._tell import TellLogReport, TellReport, tell, tell_log
 from tensorucb.campaign._webhook import deliver, remove_webhook, set_webhook
@@ -186,7 +185,8 @@ class Campaign:
 
     def status(self) -> CampaignStatus:
         """Numbers of users, products and rounds."""
-        return status(self._handle)
+        with self._handle.read() as view:
+            return status(view)
 
     def progress(
         self,
@@ -210,8 +210,8 @@ class Campaign:
             A column of the table of users, one of :meth:`segments`: ``segments`` of the answer splits the numbers by
             what it says of the contacted users.
         """
-        with self._handle.read():
-            return progress(self._handle, read_selection(self._handle, product, strategy, since, until, segment))
+        with self._handle.read() as view:
+            return progress(view, read_selection(view, product, strategy, since, until, segment))
 
     def attention(self) -> tuple[Notice, ...]:
         """What needs a person today, the most urgent first, such as a round that is past its deadline."""
@@ -313,7 +313,8 @@ class Campaign:
         arguments = {name: value for name, value in locals().items() if name != "self"}
         from tensorucb.campaign._ask import open_round  # compiled kernels, which nothing else here needs
 
-        return self._seen(*open_round(self._handle, arguments))
+        network, record = open_round(self._handle, arguments)
+        return record.seen(network).of(self)
 
     def preview(
         self,
@@ -603,7 +604,7 @@ class Campaign:
         """
         with self._handle.read() as view:
             row = int(view.network.rows("user", [check_id("user", user)])[0])
-            return barred_by_default(self._handle, view).why(row)
+            return barred_by_default(view).why(row)
 
     def import_history(
         self,
@@ -646,7 +647,8 @@ class Campaign:
 
     def lift(self) -> Lift:
         """Compare followers of contacted and of held-out users; see :class:`~tensorucb.campaign.Lift`."""
-        return lift(self._handle)
+        with self._handle.read() as view:
+            return lift_of(view)
 
     def plan_lift(
         self,
@@ -680,8 +682,10 @@ class Campaign:
             past = past_rounds(view)
         if past is not None:
             return plan_from(past, **terms)
-        offers = "all" if self.strategies() and "strategies" not in defaults else None
-        chosen = self.preview(product, users, strategies=None if isinstance(product, tuple) else offers)
+        with self._handle.read() as view:
+            given = read_context(product, *view.catalogues()).vectors
+        offers = "all" if len(given) == 1 and self.strategies() and "strategies" not in defaults else None
+        chosen = self.preview(product, users, strategies=offers)
         graph = self.graph
         followers = followers_of(graph, graph.rows(list(chosen.seeds)))
         contacted = graph.rows([user for user in chosen.seeds if user not in chosen.held_out])
@@ -764,9 +768,6 @@ class Campaign:
     def disconnect(self) -> None:
         """Release the store's connections and files."""
         self.store.close()
-
-    def _seen(self, network: Network, record: Round) -> Ask:
-        return record.seen(network).of(self)
 
     def __enter__(self) -> Self:
         return self

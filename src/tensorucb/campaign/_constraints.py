@@ -20,7 +20,7 @@ from tensorucb.oracle._constraints import spendable
 from tensorucb.question import Question
 
 if TYPE_CHECKING:
-    from tensorucb.campaign._handle import Handle, View
+    from tensorucb.campaign._handle import View
 
 
 class Reason(NamedTuple):
@@ -99,16 +99,16 @@ class Barred:
         return "; and ".join(named)
 
 
-def barred_now(handle: Handle, view: View, question: Question, now: float) -> Barred:
+def barred_now(view: View, question: Question, now: float) -> Barred:
     """Who may not be chosen at this moment, and why: what people said, caps, rest periods, and the question's lists."""
-    return Barred.of(question, said(view), waits(handle, view, question, now), now)
+    return Barred.of(question, said(view), waits(view.handle, view, question, now), now)
 
 
-def barred_by_default(handle: Handle, view: View) -> Barred:
+def barred_by_default(view: View) -> Barred:
     """The same under the campaign's defaults."""
-    now = handle.clock()
-    question = Reader(handle.record.settings, view.network, view.catalogues(), now).read({"product": [1.0]})
-    return barred_now(handle, view, question, now)
+    now = view.handle.clock()
+    question = Reader(view.handle.record.settings, view.network, view.catalogues(), now).read({"product": [1.0]})
+    return barred_now(view, question, now)
 
 
 @dataclass(frozen=True)

@@ -130,8 +130,8 @@ def _smallest(array: NDArray[Any]) -> NDArray[Any]:
     """Integers in as few bytes as they need; all else as it is."""
     if array.dtype.kind != "i":
         return array
-    most = max(array.max(initial=0), -1 - array.min(initial=0))
-    return array.astype(next(kind for kind in (np.int8, np.int16, np.int32, np.int64) if most <= np.iinfo(kind).max))
+    ends = np.min_scalar_type(array.min(initial=-1)), np.min_scalar_type(array.max(initial=-1))
+    return array.astype(np.result_type(*ends))
 
 
 def collect_evidence(network: Network, rules: Constraints, choice: Choice, worth: Worth | None) -> Evidence:
@@ -320,7 +320,7 @@ class Explainer:
         else:
             text += f": adds {added}{before}"
         text += f"; {self._amount(score, _ALONE)} if contacted alone"
-        strategy, offers, sentence = self._offered("seeds", at, place)
+        strategy, offers, sentence = self._offered(at, place)
         return self._explanation(
             row,
             "held_out" if held else "chosen",
@@ -340,7 +340,7 @@ class Explainer:
         settings, arrays = self.evidence.settings, self.evidence.arrays
         threshold = float(settings["threshold"])
         at = self.evidence.place("ranked", row)
-        strategy, offers, sentence = self._offered("ranked", at, None)
+        strategy, offers, sentence = self._offered(at, None)
         more = {"threshold": threshold, "strategy": strategy, "offers": offers, "metric": settings["metric"]}
         if at is None:
             why = f"{arrays['ranked'].size} others who were not chosen either count as much or more"
@@ -366,13 +366,11 @@ class Explainer:
             status, reason = "not_enough", self._reason(value, numbers)
         return self._explanation(row, status, f"was not chosen: {reason}.{sentence}", gain=gain, score=score, **more)
 
-    def _offered(
-        self, users: str, at: int | None, place: int | None
-    ) -> tuple[int | str | None, tuple[Offer, ...], str]:
+    def _offered(self, at: int | None, place: int | None) -> tuple[int | str | None, tuple[Offer, ...], str]:
         """What a user gets or would get, what is expected of each strategy, and this in a sentence.
 
-        ``at`` is where the user is among those chosen (``seeds``) or the best-ranked others, ``place`` the place in the
-        order of choice; None if the user is not there.
+        ``place`` is that in the order of choice, None if the user was not chosen; ``at`` is where they are among those
+        chosen or the best-ranked others.
         """
         strategies, arrays = self.record.strategies, self.evidence.arrays
         if strategies is None:

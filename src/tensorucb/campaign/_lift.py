@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64
-from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._handle import View
 from tensorucb.campaign._round import LEVEL, Round
-from tensorucb.campaign._told import acted_in_window, revenue_of
+from tensorucb.campaign._told import acted_in_window, of_rounds, revenue_of
 from tensorucb.checks import check_number
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
@@ -164,6 +164,7 @@ class Draw:
     followers: F64
     responders: F64
     held_out: NDArray[np.bool_]
+    heard: bool = True  # whether anybody was told to have acted, be it a follower or not
 
     def of(self, users: NDArray[np.bool_]) -> Draw:
         """The same of some of the users who were drawn."""
@@ -200,9 +201,7 @@ def draw_of(
     return Draw(followers[drawn], responders[drawn], np.isin(drawn, held_out))
 
 
-def compare_arms(
-    rounds: Sequence[Draw], rng: np.random.Generator, *, level: float = LEVEL, responders: int | None = None
-) -> Lift:
+def compare_arms(rounds: Sequence[Draw], rng: np.random.Generator, *, responders: int | None = None) -> Lift:
     """The difference between the arms, and its interval by drawing the hold-outs again.
 
     ``responders`` is how many there are, where the rounds hold shares of what they spent instead.
@@ -215,11 +214,11 @@ def compare_arms(
         raise StateError("one of the groups has no followers of its own yet, so there is nothing to compare.")
     weights = 1.0 / (1.0 / followers[both]).sum(axis=1)
     contacted, held_out = np.average(acted[both] / followers[both], axis=0, weights=weights).tolist()
-    low, high = _interval(rounds, contacted - held_out, rng, level)
+    low, high = _interval(rounds, contacted - held_out, rng)
     if count < FEW:
         # As many followers as tell a rate as well as these do with their weights.
         sizes = weights.sum() ** 2 / (weights[:, None] ** 2 / followers[both]).sum(axis=0)
-        lowest, highest = _score_interval((contacted, held_out), sizes, level)
+        lowest, highest = _score_interval((contacted, held_out), sizes)
         low, high = min(low, lowest), max(high, highest)
     return Lift(
         contacted_rate=contacted,
@@ -231,13 +230,12 @@ def compare_arms(
         low=low,
         high=high,
         rounds=int(both.sum()),
-        level=level,
     )
 
 
-def _score_interval(rates: tuple[float, float], sizes: F64, level: float) -> tuple[float, float]:
+def _score_interval(rates: tuple[float, float], sizes: F64) -> tuple[float, float]:
     """The interval of a difference of two rates, of so many independent followers each (Newcombe 1998, method 10)."""
-    z = _deviations(level)
+    z = _deviations(LEVEL)
     rate = np.array(rates)
     shrunk = 1.0 + z**2 / sizes
     middle = (rate + z**2 / (2.0 * sizes)) / shrunk
@@ -258,7 +256,7 @@ def _by_arm(values: F64, draw: Draw) -> tuple[float, float]:
     return float(values[~draw.held_out].sum()), float(values[draw.held_out].sum())
 
 
-def _interval(rounds: Sequence[Draw], difference: float, rng: np.random.Generator, level: float) -> tuple[float, float]:
+def _interval(rounds: Sequence[Draw], difference: float, rng: np.random.Generator) -> tuple[float, float]:
     """The smallest and the largest effect that the draw does not contradict, to 1e-9."""
     observed, again = np.zeros(5), np.zeros((_DRAWS, 5))
     for draw in rounds:
@@ -274,7 +272,7 @@ def _interval(rounds: Sequence[Draw], difference: float, rng: np.random.Generato
         # The observed draw is one of them. A draw that differs by rounding alone is as extreme.
         as_extreme = 1 + np.count_nonzero(theirs >= ours - 1e-9 * (1.0 + abs(ours)))
         # 0.1 / 2 of 2,000 is 99.99… in floating point; one draw in twenty is rejected, so 100 must be as well.
-        return bool(as_extreme > (1.0 - level) / 2.0 * (_DRAWS + 1) + 1e-6)
+        return bool(as_extreme > (1.0 - LEVEL) / 2.0 * (_DRAWS + 1) + 1e-6)
 
     ends = []
     for outside, sign in ((-1.0, 1.0), (1.0, -1.0)):
@@ -316,25 +314,14 @@ def _statistic(sums: F64, effect: float) -> F64:
     return np.asarray(left / np.sqrt(np.maximum(variance, 1e-12)), dtype=np.float64)
 
 
-def lift(handle: Handle) -> Lift:
-    """Compare response rates of followers of contacted and of held-out users."""
-    with handle.read() as view:
-        return lift_of(view, int(handle.record.settings["seed"]))
+def lift_of(view: View, counts: Callable[[Round], bool] = lambda record: True) -> Lift:
+    """Compare response rates of followers of contacted and of held-out users, in the rounds that count."""
+    draws = draws_of(view, counts)
+    measured = compare_arms(list(draws.values()), _rng(view, _STREAM))
+    return replace(measured, revenue=_revenue_lift(view, list(draws), measured.responders))
 
 
-def lift_of(view: View, seed: int, counts: Callable[[Round], bool] = lambda record: True) -> Lift:
-    """The same of a campaign as a session shows it, of the rounds that count; ``seed`` is the campaign's."""
-    rounds = _rounds(view, counts)
-    measured = compare_arms([_draw(view, record) for record in rounds], np.random.default_rng([seed, _STREAM]))
-    return replace(measured, revenue=_revenue_lift(view, rounds, measured.responders, seed))
-
-
-def draws_of(view: View) -> list[Draw]:
-    """The draws of all rounds that count."""
-    return [_draw(view, record) for record in _rounds(view)]
-
-
-def lift_by(view: View, seed: int, counts: Callable[[Round], bool], codes: NDArray[np.int16]) -> dict[int, Lift]:
+def lift_by(view: View, counts: Callable[[Round], bool], codes: NDArray[np.int16]) -> dict[int, Lift]:
     """The same for the users of each code apart, of responders alone.
 
     Codes in which nothing can be compared are left out, and those whose interval excludes nothing.
@@ -342,31 +329,35 @@ def lift_by(view: View, seed: int, counts: Callable[[Round], bool], codes: NDArr
     Given how many of a code's users were held out, each of them was as likely to be one of these: the draw is fair
     within a code as well.
     """
-    rounds = _rounds(view, counts)
-    draws = [(codes[_drawn(record)], _draw(view, record)) for record in rounds]
+    draws = [(codes[_drawn(record)], draw) for record, draw in draws_of(view, counts).items()]
     lifts = {}
     for code in np.unique(codes).tolist():
         parts = [draw.of(own == code) for own, draw in draws]
         parts = [part for part in parts if part.held_out.any() and not part.held_out.all()]
         with suppress(StateError):
-            lift = compare_arms(parts, np.random.default_rng([seed, _STREAM]))
+            lift = compare_arms(parts, _rng(view, _STREAM))
             if lift.low > -1.0 or lift.high < 1.0:
                 lifts[code] = lift
     return lifts
 
 
-def _rounds(view: View, counts: Callable[[Round], bool] = lambda record: True) -> list[Round]:
-    """The rounds with a hold-out of which something was told, or which are closed."""
-    rounds = [r for r in view.ledger.rounds.values() if r.held_out.size and r.status != "cancelled" and counts(r)]
+def _rng(view: View, stream: int) -> np.random.Generator:
+    """Random numbers that are the same each time."""
+    return np.random.default_rng([int(view.handle.record.settings["seed"]), stream])
+
+
+def draws_of(view: View, counts: Callable[[Round], bool] = lambda record: True) -> dict[Round, Draw]:
+    """The rounds with a hold-out of which something was told, or which are closed, and the arms of each."""
+    rounds = [r for r in view.rounds() if r.held_out.size and r.status != "cancelled" and counts(r)]
     if not rounds:
         raise StateError("no round has a hold-out. Open rounds with one, such as 0.2, to measure the lift.")
-    heard = [view.told(record.number).actions.size for record in rounds]
-    if not any(heard):
+    draws = dict(zip(rounds, of_rounds(view, "draws", rounds, _draw), strict=True))
+    if not any(draw.heard for draw in draws.values()):
         raise StateError(
             "the lift needs node events (user, time) of the followers of contacted and held-out users; none were told "
             "in rounds with a hold-out. Edge responses say nothing about those who were held out."
         )
-    return [record for record, events in zip(rounds, heard, strict=True) if events or record.status != "open"]
+    return {record: draw for record, draw in draws.items() if draw.heard or record.status != "open"}
 
 
 def _drawn(record: Round) -> NDArray[np.int64]:
@@ -380,22 +371,24 @@ def _draw(view: View, record: Round, worth: F64 | None = None) -> Draw:
     acted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
     acted[acted_in_window(record, told).targets] = True
     there = network.born <= record.number
-    return draw_of(network.graph, record.chosen, _drawn(record), record.held_out, acted, edges=there, worth=worth)
+    draw = draw_of(network.graph, record.chosen, _drawn(record), record.held_out, acted, edges=there, worth=worth)
+    return replace(draw, heard=told.actions.size > 0)
 
 
-def _revenue_lift(view: View, rounds: Sequence[Round], responders: int, seed: int) -> RevenueLift | None:
+def _revenue_lift(view: View, rounds: Sequence[Round], responders: int) -> RevenueLift | None:
     """The comparison of what followers spend; in units of the largest amount, so that it lies between -1 and 1."""
+    if not any(record.is_valued(view.network) for record in rounds):
+        return None
     worths = [revenue_of(view.network, record, view.told(record.number)) for record in rounds]
     largest = max((float(np.nanmax(worth, initial=0.0)) for worth in worths), default=0.0)
     if largest <= 0.0:
         return None
     draws = [_draw(view, record, np.nan_to_num(worth) / largest) for record, worth in zip(rounds, worths, strict=True)]
-    shares = compare_arms(draws, np.random.default_rng([seed, _MONEY_STREAM]), responders=responders)
+    shares = compare_arms(draws, _rng(view, _MONEY_STREAM), responders=responders)
     return RevenueLift(
         contacted=shares.contacted_rate * largest,
         held_out=shares.held_out_rate * largest,
         difference=shares.difference * largest,
         low=shares.low * largest,
         high=shares.high * largest,
-        level=shares.level,
     )

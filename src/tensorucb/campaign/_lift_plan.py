@@ -135,7 +135,7 @@ def plan_lift(
 def past_rounds(view: View) -> list[Draw] | None:
     """The rounds with a hold-out, for a plan of more of them; None if too few followers responded to learn from."""
     try:
-        past = draws_of(view)
+        past = list(draws_of(view).values())
     except StateError:
         return None
     return past if sum(draw.responders.sum() for draw in past) >= FEW else None

@@ -12,20 +12,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from tensorucb.arrays import F64
-from tensorucb.campaign._handle import ERASING, Handle, View
+from tensorucb.campaign._handle import ERASING, View
 from tensorucb.campaign._lift import Lift, lift_by, lift_of
 from tensorucb.campaign._model import behind
 from tensorucb.campaign._people import said
 from tensorucb.campaign._round import LEVEL, Id, Round, expectation, html_table
-from tensorucb.campaign._segments import no_columns
-from tensorucb.campaign._tally import (
-    GroupProgress,
-    RoundProgress,
-    SegmentProgress,
-    Tally,
-    count_rounds,
-    strategies_of,
-)
+from tensorucb.campaign._segments import Segments, no_columns
+from tensorucb.campaign._tally import GroupProgress, RoundProgress, SegmentProgress, Tally, count_rounds, strategies_of
 from tensorucb.campaign._webhook import Webhook, webhook_of
 from tensorucb.checks import check_id, check_text, plain, refusal, shown
 from tensorucb.errors import StateError, UnknownIdError
@@ -298,22 +291,21 @@ class CampaignStatus:
         return f"CampaignStatus({', '.join(parts)})"
 
 
-def status(handle: Handle) -> CampaignStatus:
+def status(view: View) -> CampaignStatus:
     """Numbers of users, products and rounds, and what is still to do."""
-    with handle.read() as view:
-        # A ledger never changes, so neither does what is counted of it.
-        counts = view.memory.cached("status", view.ledger, lambda: _summary(handle, view))
-        return CampaignStatus(**counts, erasing=len(view.session.blobs(view.number, ERASING)), webhook=webhook_of(view))
+    # A ledger never changes, so neither does what is counted of it.
+    counts = view.memory.cached("status", view.ledger, lambda: _summary(view))
+    return CampaignStatus(**counts, erasing=len(view.session.blobs(view.number, ERASING)), webhook=webhook_of(view))
 
 
-def _summary(handle: Handle, view: View) -> dict[str, Any]:
+def _summary(view: View) -> dict[str, Any]:
     """What a status says of the log alone."""
     graph = view.network.graph
     states = Counter(record.status for record in view.ledger.rounds.values())
     spoken = said(view)
     return {
-        "name": handle.record.name,
-        "policy": handle.record.settings["policy"]["type"],
+        "name": view.handle.record.name,
+        "policy": view.handle.record.settings["policy"]["type"],
         "users": graph.n_nodes,
         "edges": graph.n_edges,
         "products": len(view.catalogue("product").ids),
@@ -353,28 +345,26 @@ class Selection:
         )
 
 
-EVERYTHING = Selection()
-
-
-def read_selection(
-    handle: Handle, product: Any, strategy: Any, since: Any, until: Any, segment: Any = None
-) -> Selection:
+def read_selection(view: View, product: Any, strategy: Any, since: Any, until: Any, segment: Any) -> Selection:
     """The selection that a caller asks for."""
-    with handle.read() as view:
-        if segment is not None:
-            (view.user_columns or no_columns(0)).split(check_text("segment", segment))
-        for kind, wanted in (("product", product), ("strategy", strategy)):
-            if wanted is not None and check_id(kind, wanted) not in view.catalogue(kind).ids:
-                raise UnknownIdError(f"is {shown(wanted)}, and the catalogue has no such {kind}.", argument=kind)
-    zone = ZoneInfo(_zone(handle))
+    _split(view, None if segment is None else check_text("segment", segment))
+    for kind, wanted in (("product", product), ("strategy", strategy)):
+        if wanted is not None and check_id(kind, wanted) not in view.catalogue(kind).ids:
+            raise UnknownIdError(f"is {shown(wanted)}, and the catalogue has no such {kind}.", argument=kind)
+    zone = ZoneInfo(_zone(view))
     given = (("since", since), ("until", until))
     ends = {name: _moment(name, value, zone) for name, value in given if value is not None}
     return Selection(product, strategy, **ends, segment=segment)
 
 
-def _zone(handle: Handle) -> str:
+def _split(view: View, column: str | None) -> Segments | None:
+    """The column of the table of users that is asked for, if any is."""
+    return None if column is None else (view.user_columns or no_columns(0)).split(column)
+
+
+def _zone(view: View) -> str:
     """The campaign's time zone: of days, and of times that name none."""
-    return str(handle.record.settings.get("timezone", "UTC"))
+    return str(view.handle.record.settings.get("timezone", "UTC"))
 
 
 def _moment(name: str, value: Any, zone: ZoneInfo) -> float:
@@ -384,31 +374,26 @@ def _moment(name: str, value: Any, zone: ZoneInfo) -> float:
     return seconds
 
 
-def progress(handle: Handle, selection: Selection = EVERYTHING) -> CampaignProgress:
-    """How the campaign is going, from one read session and without learning anything.
+def progress(view: View, selection: Selection) -> CampaignProgress:
+    """How the campaign is going; nothing is learned for it.
 
     Who asks while another thread counts waits for it: the same is most often asked by several requests at once.
     """
-    with handle.read() as view, handle.counting:
-        count = partial(_counted, handle, view, selection)
+    with view.handle.counting:
+        count = partial(_counted, view, selection)
         return view.memory.cached("progress", view.ledger.seq, count, selection, _KEPT_REPORTS)
 
 
-def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgress:
-    split = None if selection.segment is None else (view.user_columns or no_columns(0)).split(selection.segment)
-    if selection == EVERYTHING:
-        tally = count_rounds(view)
-    else:
-        tally = Tally(view.network, split)
-        for record in filter(selection.holds, view.rounds()):
-            tally.add(record, view.told(record.number))
+def _counted(view: View, selection: Selection) -> CampaignProgress:
+    split = _split(view, selection.segment)
+    counted = count_rounds(view)
+    tally = Tally(view.network, {record: counted[record] for record in filter(selection.holds, counted)})
     rounds = tuple(tally.rounds)
-    seed = int(handle.record.settings["seed"])
     lift, missing = None, None
     lifts: dict[int, Lift] = {}
     try:
-        lift = lift_of(view, seed, selection.holds)
-        lifts = {} if split is None else lift_by(view, seed, selection.holds, split.codes)
+        lift = lift_of(view, selection.holds)
+        lifts = {} if split is None else lift_by(view, selection.holds, split.codes)
     except StateError as error:
         missing = str(error)
     products, strategies = view.catalogues()
@@ -416,7 +401,7 @@ def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgre
     closed, still_open = _totals(rounds, "closed"), _totals(rounds, "open")
     responders = closed.responders + still_open.responders
     return CampaignProgress(
-        name=handle.record.name,
+        name=view.handle.record.name,
         rounds=rounds,
         closed=closed,
         open=still_open,
@@ -427,15 +412,15 @@ def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgre
         lift=lift,
         lift_missing=missing,
         behind=behind(view),
-        products=tally.by("product", products.names),
-        strategies=tally.by("strategy", strategies.names),
+        products=tally.products(products.names),
+        strategies=tally.strategies(strategies.names),
         users=tally.users(_MOST_CONTACTED, view.name),
         cost_per_responder=spend / responders if spend and responders else None,
-        metric=handle.record.settings["metric"],
+        metric=view.handle.record.settings["metric"],
         revenue=_revenue(view, rounds),
         segment=selection.segment,
-        segments=() if split is None else tally.by_segment(split, lifts),
-        timezone=_zone(handle),
+        segments=() if split is None else tally.segments(split, lifts),
+        timezone=_zone(view),
     )
 
 

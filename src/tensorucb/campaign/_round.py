@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,6 +243,15 @@ class Round:
         return self.context.product
 
     @property
+    def is_ours(self) -> bool:
+        """Whether the campaign contacted its users: it is neither cancelled nor imported."""
+        return self.status != "cancelled" and self.kind != "history"
+
+    def is_valued(self, network: Network) -> bool:
+        """Whether anything is known of what its responses are worth."""
+        return self.priced or self.value is not None or network.values is not None
+
+    @property
     def sizes(self) -> list[int]:
         """Lengths of the feature vectors of the context."""
         return self.context.sizes(None if self.strategies is None else self.strategies.offered)
@@ -360,7 +369,7 @@ class Ask:
     product
         The product's id, if it was given by id.
     opened, deadline, closed
-        Unix seconds.
+        Unix seconds; a round without a deadline never closes by itself.
     fatigue
         If the same followers are addressed again and again: how many, and what rest is suggested, see `Fatigue`.
     return_on_cost
@@ -393,16 +402,17 @@ class Ask:
     closed: float | None
     fatigue: Fatigue | None
     return_on_cost: Revenue | None
-    _campaign: ClassVar[_Explains]  # whom to ask for explanations; no part of the record
+    _campaign: ClassVar[Any]  # here or on a service, whom to ask for explanations; no part of the record
 
-    def of(self, campaign: _Explains) -> Self:
+    def of(self, campaign: Any) -> Self:
         """The same, with the campaign that explains it."""
         object.__setattr__(self, "_campaign", campaign)
         return self
 
     def explain(self, user: Id | None = None) -> Explanation | RoundExplanation:
         """Why this user was or was not chosen; without a user, all seeds and the counts of those left out."""
-        return self._campaign.explain(self.id, user)
+        explained: Explanation | RoundExplanation = self._campaign.explain(self.id, user)
+        return explained
 
     def __repr__(self) -> str:
         parts = [repr(self.id)] if self.product is None else [repr(self.id), repr(self.product)]
@@ -549,29 +559,15 @@ class Preview:
     ----------
     seeds
         Ids of the users to contact, in the order of choice, or as they were given; those held out are not among them.
-    strategies
-        For each of ``seeds`` the id of the strategy they would get; None without strategies of the catalogue.
-    held_out
-        Chosen users who would not be contacted, for measuring the lift.
-    product
-        The product's id, if it was given by id.
-    reach
-        How many users will respond, with an interval.
+    strategies, held_out, product, reach, cost, fatigue, deadline, return_on_cost
+        As in `Ask`, of the round that would be opened.
     best
-        The same of the campaign's own choice; ``reach`` itself if no users were given.
+        The ``reach`` of the campaign's own choice; ``reach`` itself if no users were given.
     difference
         Expected reach minus that of the campaign's own choice: -0.8 means 0.8 responders fewer. It may be above 0: the
         campaign's own choice also counts what there is to learn.
-    cost
-        What contacting them costs; None if nothing has a cost.
     explanation
         Why each of them was chosen.
-    fatigue
-        As in `Ask`.
-    deadline
-        When the round would close by itself, in unix seconds; None if never.
-    return_on_cost
-        As in `Ask`.
     terms
         What else the round would be opened with, by argument of ``ask``, the campaign's defaults included: hold-out,
         rests, window …; and the campaign's ``contact_cap`` and ``contact_group``. What is not used is not there, and
@@ -621,14 +617,6 @@ def round_id(campaign: CampaignRecord, number: int) -> str:
     text = f"{campaign.name}:{campaign.settings['seed']}:{campaign.created!r}:{number}"
     tail = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f"{number:06d}-{tail}"
-
-
-class _Explains(Protocol):
-    """A campaign, here or on a service."""
-
-    def explain(self, round_id: str | int, user: Id | None = None) -> Explanation | RoundExplanation:
-        """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
-        ...
 
 
 def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str) -> str:

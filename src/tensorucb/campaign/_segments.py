@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.campaign._documents import from_json
 from tensorucb.checks import is_missing, shown
 from tensorucb.errors import UnknownIdError
 
@@ -166,15 +167,8 @@ class UserColumns:
     @classmethod
     def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> UserColumns:
         """What :meth:`to_arrays` gave."""
-        segments = tuple(
-            Segments(
-                each["column"],
-                tuple(each["labels"]),
-                arrays[f"codes_{place}"],
-                None if each["ends"] is None else tuple(each["ends"]),
-            )
-            for place, each in enumerate(settings["segments"])
-        )
+        columns = ({**each, "codes": arrays[f"codes_{place}"]} for place, each in enumerate(settings["segments"]))
+        segments = tuple(from_json(Segments, each) for each in columns)
         names = arrays["names"].tobytes().decode().split("\n")[:-1]
         return cls([name or None for name in names], segments)
 

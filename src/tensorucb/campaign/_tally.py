@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._documents import from_json, to_json
 from tensorucb.campaign._handle import TALLY, Handle, View
+from tensorucb.campaign._ledger import Pair
 from tensorucb.campaign._lift import FEW, Lift
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Id, Kind, Reach, Revenue, Round
@@ -23,7 +23,8 @@ from tensorucb.files import pack_state, unpack_state
 from tensorucb.store._protocol import Status
 
 _FEW_USERS = 5  # of a segment
-_TALLY_EVERY = 50  # rounds between two tallies that are stored
+_TALLY_EVERY = 50  # rounds between two times that counts are stored
+_COUNTS = "counts"
 
 
 @dataclass(frozen=True)
@@ -145,204 +146,166 @@ class SegmentProgress(GroupProgress):
     enough: bool = False
 
 
-Grouping = Literal["product", "strategy", "segment"]
-_SUMS = ("rounds", "contacts", "followers", "responders", "asked", "expected", "revenue")
-"""What is summed up for each user and group; ``asked`` are the followers in rounds with an expectation."""
+_SUMS = ("followers", "responders", "asked", "expected", "revenue")
+"""What is summed up over contacts; ``asked`` are the followers in rounds with an expectation."""
 _SAME = ("number", "id", "product", "kind", "status", "opened", "closed")
 """What the progress of a round has of the round itself."""
+_NOTHING = np.empty((len(_SUMS), 0))
+_NOBODY = np.empty(0, dtype=np.int64)
 
 
-class Tally:
-    """Rounds counted so far, and sums over them.
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """What came of one round, whatever came of others.
 
-    ``contacted`` and ``reached`` say for each user, by graph row, whether they were contacted in any round or responded
-    to any. ``marks`` are the numbers of the rounds and their revisions: what was told late makes another one. With a
-    ``split``, there are sums for each of its codes.
+    ``reached`` are the rows of the responders; in the ``entry`` all of them count as new. ``sums`` has a column for
+    each contact of a closed round.
     """
 
-    def __init__(self, network: Network, split: Segments | None = None) -> None:
-        n = network.graph.n_nodes
-        self.network = network
-        self.split = split
-        self.rounds: list[RoundProgress] = []
-        self.marks: list[tuple[int, int]] = []
-        self.contacted = np.zeros(n, dtype=np.bool_)
-        self.reached = np.zeros(n, dtype=np.bool_)
-        self._users = np.zeros((n, len(_SUMS)))
-        self._groups: dict[tuple[Grouping, Id | None], F64] = {}
+    entry: RoundProgress
+    reached: I64
+    sums: F64
 
-    def copy(self) -> Tally:
-        """The same sums, to be counted on from here."""
-        other = copy(self)
-        other.rounds = self.rounds.copy()
-        other.marks = self.marks.copy()
-        other.contacted = self.contacted.copy()
-        other.reached = self.reached.copy()
-        other._users = self._users.copy()
-        other._groups = self._groups.copy()
-        return other
 
-    def to_blob(self) -> bytes:
-        """As bytes for the store; users who were never contacted or reached take no place."""
-        used = np.flatnonzero(self._users.any(axis=1))
-        settings = {
-            "revision": self.network.revision,
-            "marks": self.marks,
-            "rounds": to_json(self.rounds),
-            "groups": [[*group, sums.tolist()] for group, sums in self._groups.items()],
-        }
-        rows = {"contacted": np.flatnonzero(self.contacted), "reached": np.flatnonzero(self.reached), "used": used}
-        return pack_state(TALLY, settings, {**rows, "sums": self._users[used]}, compressed=True)
-
-    @classmethod
-    def stored(cls, view: View) -> Tally | None:
-        """The counts that `keep_tally` has stored; None if there are none of this network, or they are damaged."""
-        if TALLY not in view.session.blobs(view.number):
-            return None
-        try:
-            settings, arrays = unpack_state(
-                view.session.blob(view.number, TALLY) or b"", TALLY, "the tally of the campaign"
-            )
-        except FileFormatError:
-            return None
-        if settings["revision"] != view.network.revision:
-            return None
-        tally = cls(view.network)
-        tally.rounds = [from_json(RoundProgress, entry) for entry in settings["rounds"]]
-        tally.marks = [(number, revision) for number, revision in settings["marks"]]
-        tally.contacted[arrays["contacted"]] = True
-        tally.reached[arrays["reached"]] = True
-        tally._users[arrays["used"]] = arrays["sums"]
-        tally._groups = {(grouping, entry): np.array(sums) for grouping, entry, sums in settings["groups"]}
-        return tally
-
-    def add(self, record: Round, told: Told) -> None:
-        """Count a round in."""
-        counts = record.status != "cancelled"
-        closed = record.status == "closed"
-        acted = responded(self.network, record, told)
-        responders = int(np.count_nonzero(acted))
-        worth = np.where(acted, revenue_of(self.network, record, told), 0.0)
-        unknown = int(np.count_nonzero(np.isnan(worth)))
-        worth = np.nan_to_num(worth)
-        revenue = float(worth.sum())
-        priced = record.priced or record.value is not None or self.network.values is not None
-        expected = record.promised if counts else None
-        new = 0
-        if counts and record.kind != "history":
-            self.contacted[record.contacted] = True
-            new = int(np.count_nonzero(acted & ~self.reached))
-            self.reached |= acted
-            if closed:
-                self._add_contacts(record, told, acted, worth)
-        promised = None if expected is None else expected.revenue
-        same: dict[str, Any] = {name: getattr(record, name) for name in _SAME}
-        self.marks.append((record.number, record.revision))
-        self.rounds.append(
-            RoundProgress(
-                **same,
-                strategies=strategies_of(record),
-                contacted=record.contacted.size if counts else 0,
-                held_out=record.held_out.size if counts else 0,
-                expected=expected,
-                responders=responders,
-                new_responders=new,
-                responses=int(np.count_nonzero(told.by_edge.outcomes > 0.0)) + acted_in_window(record, told).size,
-                spend=record.cost if counts else None,
-                within=_within(expected, responders) if closed else None,
-                revenue=revenue if priced else None,
-                without_amount=unknown,
-                revenue_within=_within(promised, revenue) if closed and not unknown else None,
-            )
-        )
-
-    def _add_contacts(self, record: Round, told: Told, acted: NDArray[np.bool_], worth: F64) -> None:
-        """Count a closed round for its product, its strategies and its users; ``worth`` is that of each response."""
-        graph, rows = self.network.graph, record.contacted
-        # The edges by which the round could bring responses.
-        edges = self.network.edges_in_round(rows, record.number, told.by_edge.edges)
-        edges = edges[~np.isin(graph.targets[edges], rows)]
-        # Who follows several contacted users counts for the first of them, as in what each was expected to add.
-        edges = edges[_of_first(graph.sources[edges], graph.targets[edges], rows)]
-        sources, targets = graph.sources[edges], graph.targets[edges]
-        hit = acted[targets]
-        followers = np.bincount(sources, minlength=acted.size)[rows]
-        responders = np.bincount(sources[hit], minlength=acted.size)[rows]
-        revenue = np.bincount(sources[hit], weights=worth[targets[hit]], minlength=acted.size)[rows]
-        asked = np.zeros_like(followers)
-        gains = np.zeros(acted.size)
-        if record.promised is not None:
-            asked = followers
-            gains[record.chosen] = record.gains
-        ones = np.ones(rows.size)
-        each = np.column_stack([ones, ones, followers, responders, asked, gains[rows], revenue])
-        self._users[rows] += each
-        self._add_group("product", record.product, each)
-        if self.split is not None:
-            codes = self.split.codes[rows]
-            for code in np.unique(codes).tolist():
-                self._add_group("segment", code, each[codes == code])
-        strategies = record.strategy_of("contacted") or {}
-        for strategy in strategies_of(record):
-            own = [strategies[row] == strategy for row in rows.tolist()]
-            self._add_group("strategy", strategy, each[own])
-
-    def _add_group(self, grouping: Grouping, entry: Id | None, each: F64) -> None:
-        sums = each.sum(axis=0)
-        sums[_SUMS.index("rounds")] = 1.0  # not one of each user
-        self._groups[grouping, entry] = self._groups.get((grouping, entry), np.zeros(len(_SUMS))) + sums
-
-    def by(self, grouping: Grouping, names: Mapping[Id, str]) -> tuple[GroupProgress, ...]:
-        """The sums of all products or strategies, those with the most contacts first."""
-        entries = [
-            _group_progress(entry, sums, None if entry is None else names.get(entry))
-            for (group, entry), sums in self._groups.items()
-            if group == grouping
-        ]
-        return tuple(sorted(entries, key=lambda group: (-group.contacts, -group.responders, str(group.id))))
-
-    def by_segment(self, split: Segments, lifts: Mapping[int, Lift]) -> tuple[SegmentProgress, ...]:
-        """The sums by segment, in the order of the labels; users of whom it is not known stand last."""
-        contacted = split.codes[self._users[:, _SUMS.index("contacts")] > 0.0]
-        segments = []
-        for code in sorted(np.unique(contacted).tolist(), key=lambda code: (code < 0, code)):
-            sums = self._groups["segment", code]
-            group = _group_progress(split.label(code), sums)
-            users = int(np.count_nonzero(contacted == code))
-            expected = float(sums[_SUMS.index("expected")])
-            enough = users >= _FEW_USERS and max(group.responders, expected) >= FEW
-            forecast = None if group.believed is None else expected
-            segments.append(
-                SegmentProgress(**vars(group), users=users, expected=forecast, lift=lifts.get(code), enough=enough)
-            )
-        return tuple(segments)
-
-    def users(self, most: int, name: Callable[[int], str | None]) -> tuple[GroupProgress, ...]:
-        """The users who were contacted most, at most so many; ``name`` says what one is called."""
-        contacts = self._users[:, _SUMS.index("contacts")]
-        responders = self._users[:, _SUMS.index("responders")]
-        order = np.lexsort((-responders, -contacts))[:most]
-        ids = self.network.graph.ids
-        rows = [row for row in order.tolist() if contacts[row]]
-        return tuple(_group_progress(ids[row].item(), self._users[row], name(row)) for row in rows)
+def _count(view: View, record: Round) -> Counts:
+    """Count a round."""
+    told = view.told(record.number)
+    counts = record.status != "cancelled"
+    closed = record.status == "closed"
+    acted = responded(view.network, record, told)
+    responders = np.flatnonzero(acted)
+    worth = np.where(acted, revenue_of(view.network, record, told), 0.0)
+    unknown = int(np.count_nonzero(np.isnan(worth)))
+    worth = np.nan_to_num(worth)
+    revenue = float(worth.sum())
+    expected = record.promised if counts else None
+    promised = None if expected is None else expected.revenue
+    same: dict[str, Any] = {name: getattr(record, name) for name in _SAME}
+    entry = RoundProgress(
+        **same,
+        strategies=strategies_of(record),
+        contacted=record.contacted.size if counts else 0,
+        held_out=record.held_out.size if counts else 0,
+        expected=expected,
+        responders=responders.size,
+        new_responders=responders.size if record.is_ours else 0,
+        responses=int(np.count_nonzero(told.by_edge.outcomes > 0.0)) + acted_in_window(record, told).size,
+        spend=record.cost if counts else None,
+        within=_within(expected, responders.size) if closed else None,
+        revenue=revenue if record.is_valued(view.network) else None,
+        without_amount=unknown,
+        revenue_within=_within(promised, revenue) if closed and not unknown else None,
+    )
+    if not record.is_ours:
+        return Counts(entry, _NOBODY, _NOTHING)
+    return Counts(entry, responders, _of_contacts(view.network, record, told, acted, worth) if closed else _NOTHING)
 
 
 def _within(promised: Reach | Revenue | None, number: float) -> bool | None:
     return None if promised is None else promised.low <= number <= promised.high
 
 
-def _of_first(sources: NDArray[np.int32], targets: NDArray[np.int32], rows: I64) -> NDArray[np.bool_]:
-    """Which edges come from the first of ``rows`` that their target follows."""
-    turn = np.empty(int(rows.max(initial=-1)) + 1, dtype=np.int64)
-    turn[rows] = np.arange(rows.size)
-    first = np.full(int(targets.max(initial=-1)) + 1, rows.size)
-    np.minimum.at(first, targets, turn[sources])
-    return np.asarray(turn[sources] == first[targets])
+def _of_contacts(network: Network, record: Round, told: Told, acted: NDArray[np.bool_], worth: F64) -> F64:
+    """``(_SUMS, contacts)`` what came of each contact of a closed round; ``worth`` is that of each response."""
+    graph, rows = network.graph, record.contacted
+    # The edges by which the round could bring responses.
+    edges = network.edges_in_round(rows, record.number, told.by_edge.edges)
+    edges = edges[~np.isin(graph.targets[edges], rows)]
+    # Who follows several contacted users counts for the first of them, as in what each was expected to add.
+    turn = np.argsort(rows)[np.searchsorted(np.sort(rows), graph.sources[edges])]
+    edges = edges[np.argsort(turn, kind="stable")]
+    edges = edges[np.unique(graph.targets[edges], return_index=True)[1]]
+    sources, targets = graph.sources[edges], graph.targets[edges]
+    hit = acted[targets]
+    followers = np.bincount(sources, minlength=acted.size)[rows]
+    responders = np.bincount(sources[hit], minlength=acted.size)[rows]
+    revenue = np.bincount(sources[hit], weights=worth[targets[hit]], minlength=acted.size)[rows]
+    asked = np.zeros_like(followers)
+    gains = np.zeros(acted.size)
+    if record.promised is not None:
+        asked = followers
+        gains[record.chosen] = record.gains
+    return np.stack([followers, responders, asked, gains[rows], revenue])
 
 
 def strategies_of(record: Round) -> tuple[Id, ...]:
     """Ids of the strategies that contacted users of a round got."""
     return tuple(dict.fromkeys((record.strategy_of("contacted") or {}).values()))
+
+
+class Tally:
+    """Rounds counted together.
+
+    ``contacted`` and ``reached`` say for each user, by graph row, whether they were contacted in any round or responded
+    to any. The contacts of closed rounds stand one behind another: of whom, in which round, and what came of them.
+    """
+
+    def __init__(self, network: Network, counted: Mapping[Round, Counts]) -> None:
+        self.contacted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
+        self.reached = np.zeros(network.graph.n_nodes, dtype=np.bool_)
+        self.rounds: list[RoundProgress] = []
+        for record, counts in counted.items():
+            new = int(np.count_nonzero(~self.reached[counts.reached]))
+            self.rounds.append(replace(counts.entry, new_responders=new))
+            self.reached[counts.reached] = True
+            if record.is_ours:
+                self.contacted[record.contacted] = True
+        self._network = network
+        self._closed = [record for record, counts in counted.items() if counts.sums.size]
+        self._users = np.concatenate([_NOBODY, *(record.contacted for record in self._closed)])
+        self._places = np.repeat(np.arange(len(self._closed)), [record.contacted.size for record in self._closed])
+        self._sums = np.concatenate([_NOTHING, *(counts.sums for counts in counted.values())], axis=1)
+
+    def _by(self, codes: I64) -> tuple[I64, F64]:
+        """The codes of all contacts, each once; and the rounds, the contacts and the sums of each."""
+        found, at = np.unique(codes, return_inverse=True)
+        n_rounds = max(1, len(self._closed))
+        rounds = np.bincount(np.unique(at * n_rounds + self._places) // n_rounds, minlength=found.size)
+        sums = [np.bincount(at, weights=each, minlength=found.size) for each in self._sums]
+        return found, np.column_stack([rounds, np.bincount(at, minlength=found.size), *sums])
+
+    def products(self, names: Mapping[Id, str]) -> tuple[GroupProgress, ...]:
+        """The sums of all products, those with the most contacts first."""
+        return self._by_id([record.product for record in self._closed], self._places, names)
+
+    def strategies(self, names: Mapping[Id, str]) -> tuple[GroupProgress, ...]:
+        """The sums of all strategies, in the same order."""
+        given = [(record.strategy_of("contacted") or {}, record.contacted.tolist()) for record in self._closed]
+        ids = [strategies.get(row) for strategies, rows in given for row in rows]
+        groups = self._by_id(ids, np.arange(len(ids)), names)
+        return tuple(group for group in groups if group.id is not None)
+
+    def _by_id(self, ids: Sequence[Id | None], places: I64, names: Mapping[Id, str]) -> tuple[GroupProgress, ...]:
+        """The sums by id; ``places`` says for each contact where its own is."""
+        codes = {each: code for code, each in enumerate(dict.fromkeys(ids))}
+        _, sums = self._by(np.array([codes[each] for each in ids], dtype=np.int64)[places])
+        called = [None if each is None else names.get(each) for each in codes]
+        groups = [_group_progress(*group) for group in zip(codes, sums, called, strict=True)]
+        return tuple(sorted(groups, key=lambda group: (-group.contacts, -group.responders, str(group.id))))
+
+    def users(self, most: int, name: Callable[[int], str | None]) -> tuple[GroupProgress, ...]:
+        """The users who were contacted most, at most so many; ``name`` says what one is called."""
+        rows, sums = self._by(self._users)
+        _, contacts, _, responders, *_ = sums.T
+        first = np.lexsort((-responders, -contacts))[:most]
+        ids = self._network.graph.ids
+        return tuple(_group_progress(ids[rows[at]].item(), sums[at], name(rows[at])) for at in first.tolist())
+
+    def segments(self, split: Segments, lifts: Mapping[int, Lift]) -> tuple[SegmentProgress, ...]:
+        """The sums by segment, in the order of the labels; users of whom it is not known stand last."""
+        found, sums = self._by(split.codes[self._users].astype(np.int64))
+        contacted = split.codes[np.unique(self._users)]
+        segments = []
+        for code, row in sorted(zip(found.tolist(), sums, strict=True), key=lambda each: (each[0] < 0, each[0])):
+            group = _group_progress(split.label(code), row)
+            users = int(np.count_nonzero(contacted == code))
+            *_, expected, _ = row.tolist()
+            enough = users >= _FEW_USERS and max(group.responders, expected) >= FEW
+            forecast = None if group.believed is None else expected
+            segments.append(
+                SegmentProgress(**vars(group), users=users, expected=forecast, lift=lifts.get(code), enough=enough)
+            )
+        return tuple(segments)
 
 
 def _group_progress(entry: Id | None, sums: F64, name: str | None = None) -> GroupProgress:
@@ -360,41 +323,51 @@ def _group_progress(entry: Id | None, sums: F64, name: str | None = None) -> Gro
     )
 
 
-def count_rounds(view: View) -> Tally:
-    """All rounds, counted in their order; the ones up to the first that was open at the last call are counted once."""
-    records = view.rounds()
-    ended = _ended(records)
+def count_rounds(view: View) -> dict[Round, Counts]:
+    """What came of each round; those that have ended are counted once, and again only after they were told more."""
     revision = view.network.revision
-    before: Tally | None = view.memory.get("tally", revision) or Tally.stored(view)
-    tally = Tally(view.network)
-    if before is not None and before.network.revision == revision:
-        marks = [(record.number, record.revision) for record in records[: len(before.marks)]]
-        tally = before.copy() if before.marks == marks else tally
-    for record in records[len(tally.rounds) : ended]:
-        tally.add(record, view.told(record.number))
-    view.memory.keep("tally", revision, tally.copy())
-    for record in records[ended:]:
-        tally.add(record, view.told(record.number))
-    return tally
+    known: dict[Pair, Counts] | None = view.memory.get("counts", revision)
+    if known is None:
+        known = _stored(view)
+    counted = {record: known.get(record.pair) or _count(view, record) for record in view.rounds()}
+    view.memory.keep("counts", revision, _ended(counted))
+    return counted
 
 
-def _ended(records: Sequence[Round]) -> int:
-    """How many rounds there are before the first that is open."""
-    return next((i for i, record in enumerate(records) if record.status == "open"), len(records))
+def _ended(counted: Mapping[Round, Counts]) -> dict[Pair, Counts]:
+    """The counts of rounds that have ended, which change only if a round does."""
+    return {record.pair: counts for record, counts in counted.items() if record.status != "open"}
 
 
 def keep_tally(handle: Handle) -> None:
-    """Store the counts of rounds that have ended, now and then, so that a new process need not count them again."""
+    """Store what came of rounds that have ended, now and then, so that a new process need not count them again."""
     with handle.read() as view:
-        if _ended(view.rounds()) < handle.tallied + _TALLY_EVERY:
+        if sum(record.status != "open" for record in view.rounds()) < handle.tallied + _TALLY_EVERY:
             return
-        stored = Tally.stored(view)
-        handle.tallied = 0 if stored is None else len(stored.rounds)
-        count_rounds(view)
-        tally: Tally = view.memory.get("tally", view.network.revision)
-    if len(tally.rounds) < handle.tallied + _TALLY_EVERY:
+        handle.tallied = len(_stored(view))
+        counted = _ended(count_rounds(view))
+        revision = view.network.revision
+    if len(counted) < handle.tallied + _TALLY_EVERY:
         return
+    settings = {"revision": revision, "pairs": list(counted), "counts": to_json(list(counted.values()))}
+    packed = pack_state(_COUNTS, settings, {}, compressed=True)
     with handle.write() as view:
-        if view.ledger.revision == tally.network.revision:
-            view.session.put_blob(view.number, TALLY, tally.to_blob())
-    handle.tallied = len(tally.rounds)
+        if view.ledger.revision == revision:
+            view.session.put_blob(view.number, TALLY, packed)
+    handle.tallied = len(counted)
+
+
+def _stored(view: View) -> dict[Pair, Counts]:
+    """The counts that `keep_tally` has stored; nothing if there are none of this network, or they are damaged."""
+    if TALLY not in view.session.blobs(view.number):
+        return {}
+    try:
+        settings, _ = unpack_state(view.session.blob(view.number, TALLY) or b"", _COUNTS, "the counts of its rounds")
+    except FileFormatError:
+        return {}
+    if settings["revision"] != view.network.revision:
+        return {}
+    return {
+        tuple(pair): from_json(Counts, counts)
+        for pair, counts in zip(settings["pairs"], settings["counts"], strict=True)
+    }

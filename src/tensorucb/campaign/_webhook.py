@@ -75,10 +75,6 @@ class _Deliveries:
         closed = [record for record in view.rounds() if record.status == "closed" and record.number not in done]
         return [record for record in closed if record.kind != "history"]
 
-    def due(self, view: View, now: float) -> list[Round]:
-        """The same if the time of the next attempt has come."""
-        return [] if now < self.next else self.pending(view)
-
 
 def set_webhook(handle: Handle, url: str, secret: str | None) -> str:
     """Tell this address of every round that closes from now on; returns the secret."""
@@ -113,25 +109,30 @@ def deliver(handle: Handle) -> int:
     taken = 0
     while True:
         with handle.read() as view:
-            hook = _read(view)
-            if hook is None or not hook.due(view, handle.clock()):
+            if _due(view) is None:
                 return taken
         with handle.write() as view:
-            hook = _read(view)
-            due = [] if hook is None else hook.due(view, handle.clock())
-            if hook is None or not due:
+            due = _due(view)
+            if due is None:
                 return taken
+            hook, record = due
             wait = _FIRST_WAIT * 2.0**hook.attempts
             hook.next = handle.clock() + max(wait, _LEASE)
             hook.attempts += 1
             _put(view, hook)
-        record = due[0]
         error = _send(hook.url, hook.secret, record.id, _document(handle, record), handle.clock())
         with handle.write() as view:
             _note(view, hook, record, error, handle.clock() + wait)
         if error is not None:
             return taken
         taken += 1
+
+
+def _due(view: View) -> tuple[_Deliveries, Round] | None:
+    """The webhook, and the round that is to be told next; None if there is none, or if its time has not come."""
+    hook = _read(view)
+    pending = [] if hook is None or view.handle.clock() < hook.next else hook.pending(view)
+    return None if hook is None or not pending else (hook, pending[0])
 
 
 def _note(view: View, sent: _Deliveries, record: Round, error: str | None, following: float) -> None:
