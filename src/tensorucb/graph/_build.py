@@ -15,13 +15,11 @@ from tensorucb.graph._ids import (
     IdIndex,
     describe_rows,
     distinct_ids,
-    frozen,
     id_array,
     id_column,
     kind_of,
     refuse_missing,
 )
-from tensorucb.graph._kernels import sort_edges
 from tensorucb.memory import building, check_memory
 
 if TYPE_CHECKING:
@@ -126,30 +124,36 @@ def _without_loops(s: I32, t: I32, ids: NDArray[Any], self_loops: SelfLoops) -> 
 def _sort_and_merge(
     s: I32, t: I32, ids: NDArray[Any], columns: _Attributes, kept: NDArray[np.intp] | None
 ) -> tuple[I32, I32, _Attributes]:
-    rises = (s[1:] > s[:-1]) | ((s[1:] == s[:-1]) & (t[1:] > t[:-1]))
-    if rises.all():  # sorted already, without repeats
+    # An edge as one number, by source and then by target; in place, since edges come by the ten millions.
+    keys = s.astype(np.int64)
+    keys *= ids.size
+    keys += t
+    if (keys[1:] > keys[:-1]).all():  # sorted already, without repeats
         return s, t, columns
-    s, t, order = sort_edges(frozen(s), frozen(t), ids.size, bool(columns))
-    columns = {name: values[order] for name, values in columns.items()}
-    # In place, since edges come by the ten millions.
-    fresh = np.ones(s.size, dtype=np.bool_)
-    np.not_equal(t[1:], t[:-1], out=fresh[1:])
-    np.logical_or(fresh[1:], s[1:] != s[:-1], out=fresh[1:])
+    if columns:
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        columns = {name: values[order] for name, values in columns.items()}
+    else:
+        keys.sort()
+    fresh = np.ones(keys.size, dtype=np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=fresh[1:])
     repeats = np.flatnonzero(~fresh)
-    if not repeats.size:
-        return s, t, columns
     for name, values in columns.items():
         differ = repeats[values[repeats] != values[repeats - 1]]
         if differ.size:
             e = int(differ[0])
-            edge = f"{shown(ids[s[e]].item())} -> {shown(ids[t[e]].item())}"
+            source, target = (shown(ids[row].item()) for row in divmod(int(keys[e]), ids.size))
             rows = order if kept is None else kept[order]
             raise InputError(
-                f"edge {edge} comes in rows {rows[e - 1] + 1} and {rows[e] + 1} with different values of "
+                f"edge {source} -> {target} comes in rows {rows[e - 1] + 1} and {rows[e] + 1} with different values of "
                 f"{shown(name)}: {values[e - 1]} and {values[e]}; {differ.size} such repeats in all. "
                 "Aggregate the rows of each edge first."
             )
-    return s[fresh], t[fresh], {name: values[fresh] for name, values in columns.items()}
+    if repeats.size:
+        keys = keys[fresh]
+        columns = {name: values[fresh] for name, values in columns.items()}
+    return (keys // ids.size).astype(np.int32), (keys % ids.size).astype(np.int32), columns
 
 
 def attribute_column(values: Any, name: str, length: int) -> NDArray[Any]:

@@ -18,7 +18,6 @@ from tensorucb.errors import FileFormatError, InputError, MissingExtraError, Sha
 from tensorucb.files import cache_directory
 from tensorucb.graph._build import SelfLoops, attribute_column, build_edges, check_self_loops, node_ids, rows_by_id
 from tensorucb.graph._ids import IdIndex, describe_rows, frozen
-from tensorucb.graph._kernels import transpose
 from tensorucb.memory import check_memory, transposing
 
 if TYPE_CHECKING:
@@ -282,9 +281,13 @@ class Graph:
 
     @cached_property
     def _transposed(self) -> tuple[I64, I32]:
+        from scipy.sparse import csr_array
+
         check_memory(f"a network of {self.n_edges:,} edges by target", transposing(self.n_nodes, self.n_edges))
-        edges, sources = transpose(self.targets, self.out_offsets, self.in_offsets)
-        return frozen(edges), frozen(sources)
+        numbers = np.arange(self.n_edges, dtype=np.int32)
+        by_source = csr_array((numbers, self.targets, self.out_offsets.astype(np.int32)), (self.n_nodes,) * 2)
+        by_target = by_source.tocsc()
+        return frozen(by_target.data.astype(np.int64)), frozen(by_target.indices)
 
     @property
     def in_edges(self) -> I64:
@@ -442,7 +445,7 @@ class Graph:
 
 
 def _row_offsets(rows: I32, n: int) -> I64:
-    """The n + 1 bounds of each row's run, were ``rows`` sorted; by NumPy, since kernels take half a second to load."""
+    """The n + 1 bounds of each row's run, were ``rows`` sorted."""
     offsets = np.zeros(n + 1, dtype=np.int64)
     for start in range(0, rows.size, _AT_ONCE):
         offsets[1:] += np.bincount(rows[start : start + _AT_ONCE], minlength=n)
