@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -20,14 +21,15 @@ import polars as pl
 from tensorucb._delimited import FAULT, LINE, VALUE
 from tensorucb.checks import LONGEST_TEXT, check_id, is_missing, is_real, plain, shown
 from tensorucb.errors import InputError, TensorUCBError
-from tensorucb.moments import is_moment, unix_seconds, unix_times
+from tensorucb.moments import is_moment, unix_seconds
 
 if TYPE_CHECKING:
     from tensorucb.tables import Field
 
 _WHOLE_FLOATS = 2.0**53  # up to here every whole number is a float
 _DAY = r"^\s*(\d{4}-\d{2}-\d{2}|\d{8})\s*$"
-_ZONE = r"\d:?\d\d.*([zZ]|[+-]\d\d(:?\d\d)?)\s*$"
+# Moments of years in which microseconds fit a float exactly: 2026-05-01 12:30:00, with T, a fraction, or UTC's mark.
+_USUAL_TIME = r"^((?:19|20|21)\d\d-\d\d-\d\d)[T ](\d\d:\d\d:[0-5]\d(?:\.\d{1,6})?)(Z|\+00:00)?$"
 _CURRENCY = r"^\s*(?:[€$£¥₹]|EUR|USD|GBP|CHF|[Kk]r\.?)\s*|\s*(?:[€$£¥₹]|EUR|USD|GBP|CHF|[Kk]r\.?)\s*$"
 _GAPS = ("n/a", "#n/a", "na", "nan", "null", "none", "unknown", "-", "?")  # for "no number" among numbers
 _WANTED = {
@@ -188,9 +190,9 @@ def _time(cells: pl.Series, how: How) -> pl.Series:
     elif cells.dtype.is_float():
         seconds = cells.cast(pl.Float64)
     elif cells.dtype in (pl.Date, pl.Datetime):
-        seconds = cells.cast(pl.Datetime("us")).dt.epoch("us") / 1e6
-        if getattr(cells.dtype, "time_zone", None) is None:
-            seconds = _in_zone(seconds, how.zone)
+        clock = cells.cast(pl.Datetime("us"))
+        zoned = getattr(cells.dtype, "time_zone", None) is not None
+        seconds = clock.dt.epoch("us") / 1e6 if zoned else _in_zone(clock, how.zone)
     elif cells.dtype == pl.String:
         seconds = _seconds_of_texts(cells, how)
     else:
@@ -232,11 +234,12 @@ def _is_written_day(value: Any) -> bool:
     return isinstance(value, str) and re.search(_DAY, value) is not None
 
 
-def _in_zone(seconds: pl.Series, zone: str) -> pl.Series:
-    """Unix seconds of moments by a clock in a time zone, which came as if they were in UTC."""
-    if zone == "UTC" or not len(seconds):
+def _in_zone(clock: pl.Series, zone: str) -> pl.Series:
+    """Unix seconds of what clocks in a time zone show."""
+    seconds = clock.dt.epoch("us") / 1e6
+    if zone == "UTC" or not len(clock):
         return seconds
-    clock = (_moments(seconds) * 1e6).cast(pl.Int64).cast(pl.Datetime("us"))
+    clock = _only(_moments(seconds).is_not_null(), clock)
     # In the hour that is left out in spring a clock shows the next one.
     moments = [
         shifted.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
@@ -250,13 +253,19 @@ def _seconds_of_texts(cells: pl.Series, how: How) -> pl.Series:
     # In a text file all are texts, and a number is one of seconds; elsewhere a text of eight digits is a date.
     numbers = cells.cast(pl.Float64, strict=False) if how.text else _nothing(cells, pl.Float64)
     words = cells.filter(numbers.is_null() & cells.is_not_null()).unique()
-    moments = pl.Series(unix_times(np.array(words.to_list(), dtype=np.object_)), dtype=pl.Float64)
-    plain_clock = ~words.str.contains(_ZONE) & words.cast(pl.Float64, strict=False).is_null()
-    moments = moments.zip_with(~(plain_clock | words.str.contains(_DAY)), _in_zone(moments, how.zone))
-    told = cells.replace_strict(words, moments, default=None, return_dtype=pl.Float64)
+    told = cells.replace_strict(words, _seconds_of_words(words, how.zone), default=None, return_dtype=pl.Float64)
     seconds = numbers.fill_null(told)
     whole = (seconds == seconds.round()).all() and not cells.str.contains("[.eE]").any()
     return seconds.cast(pl.Int64, strict=False) if how.text and whole else seconds
+
+
+def _seconds_of_words(words: pl.Series, zone: str) -> pl.Series:
+    """Unix seconds of dates and times: those in ISO's usual form all at once, the others one by one."""
+    day, time, mark = words.str.extract_groups(_USUAL_TIME).struct.unnest()
+    clock = (day + " " + time).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
+    seconds = (clock.dt.epoch("us") / 1e6).zip_with(mark.is_not_null(), _in_zone(clock, zone))
+    others = seconds.is_null().arg_true()
+    return seconds.scatter(others, [unix_seconds(word, ZoneInfo(zone)) for word in words.gather(others)])
 
 
 _PARSERS: dict[str, Callable[[pl.Series, How], pl.Series]] = {
@@ -275,9 +284,7 @@ def _from_objects(cells: pl.Series, kind: str, how: How) -> pl.Series:
     if kind in ("flag", "number"):
         return pl.Series(cells.name, [_real(value, kind) for value in values], dtype=pl.Float64)
     if kind == "time":
-        moments = pl.Series([unix_seconds(value) for value in values], dtype=pl.Float64)
-        zoned = [_names_zone(value) for value in values]
-        return _moments(moments.zip_with(pl.Series(zoned, dtype=pl.Boolean), _in_zone(moments, how.zone)))
+        return _moments(pl.Series([unix_seconds(value, ZoneInfo(how.zone)) for value in values], dtype=pl.Float64))
     ids = [_id_or_none(str(value) if kind == "label" and isinstance(value, date) else value) for value in values]
     kinds = {type(entry): row for row, entry in reversed(list(enumerate(ids, 1))) if entry is not None}
     if len(kinds) > 1 and kind == "id":
@@ -286,16 +293,6 @@ def _from_objects(cells: pl.Series, kind: str, how: How) -> pl.Series:
     if kinds.keys() == {int} and kind != "label":
         return pl.Series(cells.name, ids, dtype=pl.Int64)
     return pl.Series(cells.name, [None if entry is None else str(entry) for entry in ids], dtype=pl.String)
-
-
-def _names_zone(value: Any) -> bool:
-    """Whether a time says by itself which moment it is: a number does, a date or a time without a zone does not."""
-    if isinstance(value, str):
-        number = re.fullmatch(r"[\d.eE+-]+", value) is not None
-        return not _is_written_day(value) and (number or re.search(_ZONE, value) is not None)
-    if isinstance(value, datetime):
-        return value.tzinfo is not None
-    return not isinstance(value, date | np.datetime64)
 
 
 def _real(value: Any, kind: str) -> float | None:
