@@ -192,7 +192,7 @@ def _time(cells: pl.Series, how: How) -> pl.Series:
     elif cells.dtype in (pl.Date, pl.Datetime):
         clock = cells.cast(pl.Datetime("us"))
         zoned = getattr(cells.dtype, "time_zone", None) is not None
-        seconds = clock.dt.epoch("us") / 1e6 if zoned else _in_zone(clock, how.zone)
+        seconds = _seconds(clock) if zoned else _in_zone(clock, how.zone)
     elif cells.dtype == pl.String:
         seconds = _seconds_of_texts(cells, how)
     else:
@@ -227,16 +227,21 @@ def _until(seconds: pl.Series, cells: pl.Series, how: How) -> pl.Series:
     if not len(at):
         return until
     clock = (until.gather(at) * 1e6).cast(pl.Int64).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(how.zone)
-    return until.scatter(at, clock.dt.offset_by("1d").dt.epoch("us") / 1e6)
+    return until.scatter(at, _seconds(clock.dt.offset_by("1d")))
 
 
 def _is_written_day(value: Any) -> bool:
     return isinstance(value, str) and re.search(_DAY, value) is not None
 
 
+def _seconds(moments: pl.Series) -> pl.Series:
+    """Unix seconds, by NumPy: polars multiplies by 1e-6, and the same moment as a text would be another number."""
+    return pl.Series(moments.dt.epoch("us").to_numpy() / 1e6, nan_to_null=True)
+
+
 def _in_zone(clock: pl.Series, zone: str) -> pl.Series:
     """Unix seconds of what clocks in a time zone show."""
-    seconds = clock.dt.epoch("us") / 1e6
+    seconds = _seconds(clock)
     if zone == "UTC" or not len(clock):
         return seconds
     clock = _only(_moments(seconds).is_not_null(), clock)
@@ -245,7 +250,7 @@ def _in_zone(clock: pl.Series, zone: str) -> pl.Series:
         shifted.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
         for shifted in (clock, clock.dt.offset_by("1h"))
     ]
-    return moments[0].fill_null(moments[1]).dt.epoch("us") / 1e6
+    return _seconds(moments[0].fill_null(moments[1]))
 
 
 def _seconds_of_texts(cells: pl.Series, how: How) -> pl.Series:
@@ -263,7 +268,7 @@ def _seconds_of_words(words: pl.Series, zone: str) -> pl.Series:
     """Unix seconds of dates and times: those in ISO's usual form all at once, the others one by one."""
     day, time, mark = words.str.extract_groups(_USUAL_TIME).struct.unnest()
     clock = (day + " " + time).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
-    seconds = (clock.dt.epoch("us") / 1e6).zip_with(mark.is_not_null(), _in_zone(clock, zone))
+    seconds = _seconds(clock).zip_with(mark.is_not_null(), _in_zone(clock, zone))
     others = seconds.is_null().arg_true()
     return seconds.scatter(others, [unix_seconds(word, ZoneInfo(zone)) for word in words.gather(others)])
 

@@ -325,3 +325,5 @@ def test_a_long_column_of_times_is_read_like_each_of_them(moments, data):
     many = np.full(len(texts), np.nan)
     many[table["line"].to_numpy() - 1] = table["time"].cast(float).fill_null(np.nan).to_numpy()
     np.testing.assert_array_equal(many, [unix_seconds(text) for text in texts])
+    typed = read("actions", {"time": moments}, [Field("time", "time")]).frame["time"]
+    np.testing.assert_array_equal(typed, [unix_seconds(moment) for moment in moments])
