@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from datetime import date
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -32,14 +31,6 @@ _DAY = r"^\s*(\d{4}-\d{2}-\d{2}|\d{8})\s*$"
 _USUAL_TIME = r"^((?:19|20|21)\d\d-\d\d-\d\d)[T ](\d\d:\d\d:[0-5]\d(?:\.\d{1,6})?)(Z|\+00:00)?$"
 _CURRENCY = r"^\s*(?:[€$£¥₹]|EUR|USD|GBP|CHF|[Kk]r\.?)\s*|\s*(?:[€$£¥₹]|EUR|USD|GBP|CHF|[Kk]r\.?)\s*$"
 _GAPS = ("n/a", "#n/a", "na", "nan", "null", "none", "unknown", "-", "?")  # for "no number" among numbers
-_WANTED = {
-    "id": "an id",
-    "text": "an id",
-    "label": "text or a whole number",
-    "flag": "0 or 1",
-    "number": "a number",
-    "time": "a time in seconds or such as 2026-05-31T12:00",
-}
 
 
 @dataclass
@@ -80,10 +71,19 @@ def parse(
         if wrong.any():
             at = wrong.arg_true()
             vacant = empty.gather(at).to_list()
-            words = f"{name} is empty", f"{name} is not {_WANTED[field.kind]}"
-            fault = fault.scatter(at, [words[0] if none else words[1] for none in vacant])
-            value = value.scatter(at, [None if none else str(cells[i]) for i, none in zip(at, vacant, strict=True)])
+            wanted_here = _KINDS[field.kind][0]
+            fault = fault.scatter(at, [f"{name} is {'empty' if none else f'not {wanted_here}'}" for none in vacant])
+            came = [None if none else _as_text(cells[i]) for i, none in zip(at, vacant, strict=True)]
+            value = value.scatter(at, came)
     return pl.DataFrame(columns), fault, value
+
+
+def _as_text(cell: Any) -> str:
+    """A cell for the report, whatever it is."""
+    try:
+        return str(cell).encode("utf-8", errors="replace").decode()
+    except Exception:  # of a class of the caller's, or nested too deep
+        return shown(cell)
 
 
 def _is_empty(cells: pl.Series) -> pl.Series:
@@ -103,11 +103,11 @@ def _is_empty(cells: pl.Series) -> pl.Series:
 
 def _parsed(cells: pl.Series, kind: str, how: How) -> pl.Series:
     """Values of one kind; null where a cell is none."""
-    if cells.dtype == pl.Object:
+    if cells.dtype == pl.Object or cells.dtype.is_nested():
         return _from_objects(cells, kind, how)
     if cells.dtype in (pl.Categorical, pl.Enum):
         cells = cells.cast(pl.String)
-    return _PARSERS[kind](cells, how)
+    return _KINDS[kind][1](cells, how)
 
 
 def _nothing(cells: pl.Series, dtype: Any) -> pl.Series:
@@ -139,7 +139,7 @@ def _text(cells: pl.Series, how: How) -> pl.Series:
     """Texts that can be stored, and kept in arrays."""
     if cells.dtype != pl.String:
         return _id(cells, how).cast(pl.String)
-    text = pl.col(cells.name).str
+    text = pl.first().str
     query = text.len_chars().is_between(1, LONGEST_TEXT) & ~text.contains("\0", literal=True)
     return _only(pl.DataFrame([cells]).select(query).to_series(), cells)
 
@@ -208,8 +208,9 @@ def _moments(seconds: pl.Series) -> pl.Series:
 def _is_day(cells: pl.Series) -> pl.Series:
     """Which times are dates without a time, and so mean a whole day."""
     if cells.dtype == pl.Object:
-        values = map(plain, cells.to_list())
-        return pl.Series([type(value) is date or _is_written_day(value) for value in values], dtype=pl.Boolean)
+        values = list(map(plain, cells.to_list()))
+        written = [isinstance(value, str) and re.search(_DAY, value) is not None for value in values]
+        return pl.Series(written, dtype=pl.Boolean) | pl.Series([type(value) is date for value in values])
     if cells.dtype == pl.String:
         return cells.str.contains(_DAY).fill_null(False)
     return pl.repeat(cells.dtype == pl.Date, len(cells), dtype=pl.Boolean, eager=True)
@@ -228,10 +229,6 @@ def _until(seconds: pl.Series, cells: pl.Series, how: How) -> pl.Series:
         return until
     clock = (until.gather(at) * 1e6).cast(pl.Int64).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(how.zone)
     return until.scatter(at, _seconds(clock.dt.offset_by("1d")))
-
-
-def _is_written_day(value: Any) -> bool:
-    return isinstance(value, str) and re.search(_DAY, value) is not None
 
 
 def _seconds(moments: pl.Series) -> pl.Series:
@@ -273,21 +270,22 @@ def _seconds_of_words(words: pl.Series, zone: str) -> pl.Series:
     return seconds.scatter(others, [unix_seconds(word, ZoneInfo(zone)) for word in words.gather(others)])
 
 
-_PARSERS: dict[str, Callable[[pl.Series, How], pl.Series]] = {
-    "id": _id,
-    "text": _text,
-    "label": _label,
-    "flag": _flag,
-    "number": _number,
-    "time": _time,
+_KINDS: dict[str, tuple[str, Callable[[pl.Series, How], pl.Series]]] = {
+    "id": ("an id", _id),
+    "text": ("an id", _text),
+    "label": ("text or a whole number", _label),
+    "flag": ("0 or 1", _flag),
+    "number": ("a number", _number),
+    "time": ("a time in seconds or such as 2026-05-31T12:00", _time),
 }
+"""What a cell of each kind should be, and how it is read."""
 
 
 def _from_objects(cells: pl.Series, kind: str, how: How) -> pl.Series:
     """Values of a column of Python's objects, such as numbers and texts in one list."""
     values = [None if is_missing(cell) else plain(cell) for cell in cells.to_list()]
     if kind in ("flag", "number"):
-        return pl.Series(cells.name, [_real(value, kind) for value in values], dtype=pl.Float64)
+        return _KINDS[kind][1](pl.Series(cells.name, list(map(_real, values)), dtype=pl.Float64), how)
     if kind == "time":
         return _moments(pl.Series([unix_seconds(value, ZoneInfo(how.zone)) for value in values], dtype=pl.Float64))
     ids = [_id_or_none(str(value) if kind == "label" and isinstance(value, date) else value) for value in values]
@@ -300,10 +298,10 @@ def _from_objects(cells: pl.Series, kind: str, how: How) -> pl.Series:
     return pl.Series(cells.name, [None if entry is None else str(entry) for entry in ids], dtype=pl.String)
 
 
-def _real(value: Any, kind: str) -> float | None:
-    real = isinstance(value, Decimal | bool | np.bool_) or is_real(type(value))
-    fits = real and (value in (0, 1) if kind == "flag" else math.isfinite(value))
-    return float(value) if fits else None
+def _real(value: Any) -> float | None:
+    with suppress(OverflowError):
+        return float(value) if isinstance(value, bool | np.bool_) or is_real(type(value)) else None
+    return None
 
 
 def _id_or_none(value: Any) -> int | str | None:

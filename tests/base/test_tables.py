@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.tables import as_frame, read_file
+from tensorucb.tables import TABLES, as_frame, read, read_file
 
 
 def _file(folder, name, content):
@@ -94,3 +94,13 @@ def test_a_file_without_a_first_line_is_empty(tmp_path, content):
         FileFormatError, match=r"nothing\.csv is empty: there is not even a line with the names of columns"
     ):
         read_file(_file(tmp_path, "nothing.csv", content))
+
+
+@pytest.mark.parametrize("name", ["*", "^t.*$"])
+def test_a_name_that_is_a_pattern_is_refused_where_the_column_counts(tmp_path, name):
+    path = _file(tmp_path, "a.csv", f"source,target,{name}\n1,2,3\n4,5\n".encode())
+    with pytest.raises(FileFormatError, match="would be read as a pattern"):
+        read_file(path)
+    kept = read("edges", path, TABLES["edges"])
+    assert kept.frame["target"].to_list() == [2]
+    assert [entry.first_lines for entry in kept.report.left_out] == [(3,)]
