@@ -101,6 +101,11 @@ def _is_empty(cells: pl.Series) -> pl.Series:
     return empty
 
 
+def id_cells(cells: pl.Series) -> pl.Series:
+    """Ids of whole numbers or of text; null where a cell is none."""
+    return _parsed(cells, "id", How(text=False))
+
+
 def _parsed(cells: pl.Series, kind: str, how: How) -> pl.Series:
     """Values of one kind; null where a cell is none."""
     if cells.dtype == pl.Object or cells.dtype.is_nested():
@@ -289,13 +294,24 @@ def _from_objects(cells: pl.Series, kind: str, how: How) -> pl.Series:
     if kind == "time":
         return _moments(pl.Series([unix_seconds(value, ZoneInfo(how.zone)) for value in values], dtype=pl.Float64))
     ids = [_id_or_none(str(value) if kind == "label" and isinstance(value, date) else value) for value in values]
-    kinds = {type(entry): row for row, entry in reversed(list(enumerate(ids, 1))) if entry is not None}
+    kinds = set(map(type, ids)) - {type(None)}
     if len(kinds) > 1 and kind == "id":
-        came = ", ".join(f"{shown(ids[row - 1], 40)} (row {row})" for row in sorted(kinds.values()))
-        raise InputError(f"must be whole numbers or strings, not both; got {came}.", argument=cells.name)
-    if kinds.keys() == {int} and kind != "label":
+        raise of_two_kinds(cells.name, values)
+    if kinds == {int} and kind != "label":
         return pl.Series(cells.name, ids, dtype=pl.Int64)
     return pl.Series(cells.name, [None if entry is None else str(entry) for entry in ids], dtype=pl.String)
+
+
+def of_two_kinds(name: str, values: Sequence[Any]) -> InputError:
+    """The error of a column whose ids are not of one kind."""
+    first: dict[type, str] = {}
+    for row, value in enumerate(values, 1):
+        if value is not None:
+            first.setdefault(type(value), f"{shown(value, 40)} of type {type(value).__name__} (row {row})")
+    came = " and ".join(list(first.values())[:3])
+    wanted = "whole numbers or strings" if bytes in first else "all whole numbers or all strings"
+    advice = "Decode bytes first." if bytes in first else "Convert them to one type first."
+    return InputError(f"must be {wanted}; got {came}.", argument=name, advice=advice)
 
 
 def _real(value: Any) -> float | None:
@@ -305,7 +321,7 @@ def _real(value: Any) -> float | None:
 
 
 def _id_or_none(value: Any) -> int | str | None:
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _WHOLE_FLOATS:
         value = int(value)
     try:
         return None if value is None else check_id("it", value)

@@ -55,6 +55,7 @@ from tensorucb.memory import check_memory
 from tensorucb.reports import STRICT, FileReport, LeftOut
 
 _stderr = threading.Lock()
+_NUMPY = {np.dtype(code).type for code in "?bhilqBHILQefdU"}  # a list of one of these is an array
 _PATTERN = re.compile(r"\*|\^.*\$", re.DOTALL)  # what polars takes for the names of several columns
 
 
@@ -323,7 +324,7 @@ def _from_columns(name: str, columns: Mapping[Any, Any]) -> pl.DataFrame:
 
 
 def _frame_of(columns: Mapping[Any, Any]) -> pl.DataFrame:
-    return pl.DataFrame([_series(str(label), values) for label, values in columns.items()])
+    return pl.DataFrame([as_column(str(label), values) for label, values in columns.items()])
 
 
 def _is_column(value: Any) -> bool:
@@ -333,7 +334,7 @@ def _is_column(value: Any) -> bool:
         return False
 
 
-def _series(label: str, values: Any) -> pl.Series:
+def as_column(label: str, values: Any) -> pl.Series:
     """A column of any library; what polars has no type for stays Python's objects, which are read one by one."""
     if isinstance(values, pl.Series):
         return values.alias(label)
@@ -356,7 +357,10 @@ def _series(label: str, values: Any) -> pl.Series:
             exact = "D" if unit in "YMWD" else "ns" if unit in ("ns", "ps", "fs", "as") else "us"
             return pl.Series(label, array.astype(f"datetime64[{exact}]"))
         values = array.tolist()
-    kinds = {type(value) for value in values if value is not None}
+    kinds = set(map(type, values))
+    if len(kinds) == 1 and kinds <= _NUMPY:
+        return as_column(label, np.array(values))
+    kinds -= {type(None)}
     if len(kinds) <= 1 and kinds <= {int, float, str, bool, date, datetime}:
         with suppress(pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
             return pl.Series(label, values, strict=True)

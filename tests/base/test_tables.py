@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import http
 import random
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -104,3 +106,10 @@ def test_a_name_that_is_a_pattern_is_refused_where_the_column_counts(tmp_path, n
     kept = read("edges", path, TABLES["edges"])
     assert kept.frame["target"].to_list() == [2]
     assert [entry.first_lines for entry in kept.report.left_out] == [(3,)]
+
+
+def test_ids_of_several_numeric_types_are_one_kind_and_exact():
+    rows = [{"source": source, "target": 2} for source in (np.int64(1), 1.0, http.HTTPStatus.OK, 2.0**60)]
+    kept = read("edges", rows, TABLES["edges"])
+    assert kept.frame["source"].to_list() == [1, 1, 200]
+    assert [entry.first_lines for entry in kept.report.left_out] == [(4,)]
