@@ -217,7 +217,7 @@ def _exported_files(shop: Shop) -> dict[str, bytes]:
     soon = later.filter(pl.int_range(pl.len()) % 4 > 0)
     no_day, no_word = "O-2;u00001;p0001;2026-02-31;1,00 €", "O-3;u00001;p0001;soon;1,00 €"
     stranger = f"O-4;guest-0;p0001;{later['bought_on'][0]};9,90 €"
-    bad = ["", "O-1;;p0001;2026-02-03;1,00 €", no_day, no_word, stranger, 0, -1]
+    bad: list[str | int] = ["", "O-1;;p0001;2026-02-03;1,00 €", no_day, no_word, stranger, 0, -1]
     products = shop.products.rename({"product": "sku"}).with_columns(price=_in_euros(shop.products["price"]))
     strategies = pl.DataFrame({"strategy": ["newsletter", "voucher"], "cost": ["€0.10", "€2.00"]})
     customers = _customers(shop.users, rng)
