@@ -113,3 +113,9 @@ def test_ids_of_several_numeric_types_are_one_kind_and_exact():
     kept = read("edges", rows, TABLES["edges"])
     assert kept.frame["source"].to_list() == [1, 1, 200]
     assert [entry.first_lines for entry in kept.report.left_out] == [(4,)]
+
+
+def test_lines_of_json_that_are_objects_only_together_are_refused(tmp_path):
+    content = b'{"a":[{}\n{"x":2}]}\n{"c":3},{"d":4}\n'
+    with pytest.raises(FileFormatError, match="line 1 of a.ndjson is no JSON object"):
+        read_file(_file(tmp_path, "a.ndjson", content))
