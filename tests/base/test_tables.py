@@ -117,5 +117,5 @@ def test_ids_of_several_numeric_types_are_one_kind_and_exact():
 
 def test_lines_of_json_that_are_objects_only_together_are_refused(tmp_path):
     content = b'{"a":[{}\n{"x":2}]}\n{"c":3},{"d":4}\n'
-    with pytest.raises(FileFormatError, match="line 1 of a.ndjson is no JSON object"):
+    with pytest.raises(FileFormatError, match=r"line 1 of a\.ndjson is no JSON object"):
         read_file(_file(tmp_path, "a.ndjson", content))
