@@ -16,6 +16,7 @@ from tensorucb.data._dataset import ActionLog, Dataset, check_dataset
 from tensorucb.errors import InputError, TableError
 from tensorucb.files import FORMULA, atomic_write, write_bytes
 from tensorucb.graph import Graph
+from tensorucb.graph._ids import IdIndex
 from tensorucb.moments import Duration, duration, duration_text
 from tensorucb.reports import LENIENT, FileReport, LeftOut, Report, Tolerance
 from tensorucb.tables import TABLES, Table, read
@@ -119,10 +120,9 @@ def _graph(links: pl.DataFrame, report: FileReport) -> tuple[Graph, FileReport]:
 
 
 def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[ActionLog, FileReport]:
-    rows = pl.DataFrame({"user": graph.ids, "row": np.arange(graph.n_nodes, dtype=np.int32)})
-    rows = rows.with_columns(pl.col("user").cast(actions["user"].dtype))
-    actions = actions.join(rows, on="user", how="left", maintain_order="left")
-    actions, strangers = _set_aside(actions, actions["row"].is_not_null(), "a user without a link")
+    rows = IdIndex(graph.ids, lookups=actions.height).places(actions["user"])
+    actions = actions.with_columns(pl.Series("row", rows))
+    actions, strangers = _set_aside(actions, actions["row"] >= 0, "a user without a link")
     item_ids = actions["item"].unique().sort()
     numbers = pl.DataFrame({"item": item_ids, "number": np.arange(len(item_ids), dtype=np.int32)})
     actions = actions.join(numbers, on="item", how="left").sort("number", "time", "row", "line")
@@ -140,19 +140,13 @@ def _assembled(name: str, links: Table, actions: Table | None, window: Duration 
     Links from a user to itself, repeated links, actions of users without a link and repeated pairs of user and
     item are sound rows that a graph and a log do not hold: they are left out and counted.
     """
-    link_frame, action_frame = links.frame, None if actions is None else actions.frame
+    link_frame = links.frame
     if {link_frame["source"].dtype, link_frame["target"].dtype} != {pl.Int64}:
-        # Ids of links and of actions are compared, so either all are whole numbers or all are text.
         link_frame = link_frame.with_columns(pl.col("source", "target").cast(pl.String))
-        action_frame = None if action_frame is None else action_frame.with_columns(pl.col("user").cast(pl.String))
-    elif action_frame is not None and action_frame["user"].dtype == pl.String:
-        # Somebody of the log has a text for an id where all links have numbers: they have no link.
-        text, number = pl.col("user"), pl.col("user").cast(pl.Int64, strict=False)
-        action_frame = action_frame.with_columns(pl.when(number.cast(pl.String) == text).then(number).alias("user"))
     graph, link_report = _graph(link_frame, links.report)
-    if actions is None or action_frame is None:
+    if actions is None:
         return Dataset(graph, ActionLog.empty(), name, window, Report((link_report,)))
-    log, action_report = _log(graph, action_frame, actions.report)
+    log, action_report = _log(graph, actions.frame, actions.report)
     return Dataset(graph, log, name, window, Report((link_report, action_report)))
 
 

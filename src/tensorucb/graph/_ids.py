@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     Column = I64 | pl.Series
 
-WHOLE = "^(0|-?[1-9][0-9]{0,17})$"
-"""How a whole number is written, so that the text says no more than the number: 007 is not how 7 is written."""
-
 _SHOWN = 5
 # Up to here every whole number is a float.
 _EXACT = 2.0**53
@@ -188,6 +185,16 @@ class IdIndex:
         places = np.searchsorted(self.ids, wanted, sorter=self._order)
         rows = self._order[np.minimum(places, self.ids.size - 1)]
         return np.where(self.ids[rows] == wanted, rows, np.int32(-1))
+
+    def places(self, column: pl.Series) -> I32:
+        """The row of each id, be it read as a number or as text, -1 for others: 007 and 7.5 are no way to write 7."""
+        import polars as pl
+
+        if self.kind == "strings":
+            return self.rows(column.cast(pl.String).fill_null(""))
+        numbers = column.cast(pl.Int64, strict=False)
+        same = (numbers.cast(column.dtype, strict=False) == column).fill_null(False)
+        return np.where(same.to_numpy(), self.rows(numbers.fill_null(0).to_numpy()), np.int32(-1))
 
     @cached_property
     def _table(self) -> tuple[int, I32] | None:
