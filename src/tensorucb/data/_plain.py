@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
 
 from tensorucb.checks import check_choice, check_path, check_text, shown, shown_path
@@ -16,7 +15,7 @@ from tensorucb.data._dataset import ActionLog, Dataset, check_dataset
 from tensorucb.errors import InputError, TableError
 from tensorucb.files import FORMULA, atomic_write, write_bytes
 from tensorucb.graph import Graph
-from tensorucb.graph._ids import IdIndex
+from tensorucb.graph._ids import IdIndex, id_array
 from tensorucb.moments import Duration, duration, duration_text
 from tensorucb.reports import LENIENT, FileReport, LeftOut, Report, Tolerance
 from tensorucb.tables import TABLES, Table, read
@@ -123,14 +122,12 @@ def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[Actio
     rows = IdIndex(graph.ids, lookups=actions.height).places(actions["user"])
     actions = actions.with_columns(pl.Series("row", rows))
     actions, strangers = _set_aside(actions, actions["row"] >= 0, "a user without a link")
-    item_ids = actions["item"].unique().sort()
-    numbers = pl.DataFrame({"item": item_ids, "number": np.arange(len(item_ids), dtype=np.int32)})
-    actions = actions.join(numbers, on="item", how="left").sort("number", "time", "row", "line")
+    item_ids = id_array(actions["item"].unique().sort(), "item")
+    numbers = IdIndex(item_ids, lookups=actions.height).places(actions["item"])
+    actions = actions.with_columns(pl.Series("number", numbers)).sort("number", "time", "row", "line")
     pairs = actions["number"].cast(pl.Int64) * graph.n_nodes + actions["row"]
     actions, repeats = _set_aside(actions, pairs.is_first_distinct(), "a repeated user and item; the earliest is kept")
-    # Text as NumPy strings, not as Python objects, which no file of ours may hold.
-    ids = item_ids.to_numpy() if item_ids.dtype == pl.Int64 else np.asarray(item_ids.to_list(), dtype=np.str_)
-    log = ActionLog(actions["row"].to_numpy(), actions["number"].to_numpy(), actions["time"].to_numpy(), ids)
+    log = ActionLog(actions["row"].to_numpy(), actions["number"].to_numpy(), actions["time"].to_numpy(), item_ids)
     return log, report.without(strangers, repeats)
 
 

@@ -173,6 +173,8 @@ class IdIndex:
 
     def rows(self, column: Column) -> I32:
         """The row of each id, -1 where the index does not hold it; the column is of the index's kind."""
+        if not self.ids.size:
+            return np.full(len(column), -1, dtype=np.int32)
         if isinstance(column, np.ndarray) and self._table is not None:
             low, table = self._table
             inside = (column >= low) & (column <= low + table.size - 1)
