@@ -115,7 +115,7 @@ def _graph(links: pl.DataFrame, report: FileReport) -> tuple[Graph, FileReport]:
     report = report.without(loops, twins)
     if not links.height:
         raise TableError(f"{report.file} holds no usable link: {report}")
-    return Graph.from_edges(links["source"].to_numpy(), links["target"].to_numpy()), report
+    return Graph.from_edges(links["source"], links["target"]), report
 
 
 def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[ActionLog, FileReport]:
