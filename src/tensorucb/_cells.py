@@ -110,9 +110,19 @@ def _parsed(cells: pl.Series, kind: str, how: How) -> pl.Series:
     """Values of one kind; null where a cell is none."""
     if cells.dtype == pl.Object or cells.dtype.is_nested():
         return _from_objects(cells, kind, how)
+    if cells.dtype in (pl.Binary, pl.Duration):
+        cells = _nothing(cells, pl.String)
     if cells.dtype in (pl.Categorical, pl.Enum):
         cells = cells.cast(pl.String)
     return _KINDS[kind][1](cells, how)
+
+
+def within_years(cells: pl.Series) -> pl.Series:
+    """A column in which dates and times outside of the years 1 to 9999 are missing: polars can do nothing with them."""
+    if cells.dtype not in (pl.Date, pl.Datetime):
+        return cells
+    seconds = cells.cast(pl.Datetime("ms", getattr(cells.dtype, "time_zone", None))).to_physical() / 1e3
+    return _only(pl.Series(is_moment(seconds.to_numpy())), cells)
 
 
 def _nothing(cells: pl.Series, dtype: Any) -> pl.Series:
@@ -154,8 +164,13 @@ def _label(cells: pl.Series, how: How) -> pl.Series:
 
 
 def _number(cells: pl.Series, how: How) -> pl.Series:
-    numbers = _numbers_as_written(cells, how) if cells.dtype == pl.String else cells.cast(pl.Float64, strict=False)
+    numbers = _numbers_as_written(cells, how) if cells.dtype == pl.String else _floats(cells)
     return _only(numbers.is_finite(), numbers)
+
+
+def _floats(cells: pl.Series) -> pl.Series:
+    """What are numbers or flags; a date is none, though it is kept as one."""
+    return cells.cast(pl.Float64, strict=False) if not cells.dtype.is_temporal() else _nothing(cells, pl.Float64)
 
 
 def _numbers_as_written(cells: pl.Series, how: How) -> pl.Series:
@@ -185,7 +200,7 @@ def _numbers_as_written(cells: pl.Series, how: How) -> pl.Series:
 def _flag(cells: pl.Series, how: How) -> pl.Series:
     if cells.dtype == pl.String:
         cells = cells.replace({"true": "1", "false": "0", "True": "1", "False": "0"})
-    numbers = cells.cast(pl.Float64, strict=False)
+    numbers = _floats(cells)
     return _only((numbers == 0.0) | (numbers == 1.0), numbers)
 
 
@@ -246,7 +261,6 @@ def _in_zone(clock: pl.Series, zone: str) -> pl.Series:
     seconds = _seconds(clock)
     if zone == "UTC" or not len(clock):
         return seconds
-    clock = _only(_moments(seconds).is_not_null(), clock)
     # In the hour that is left out in spring a clock shows the next one.
     moments = [
         shifted.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")

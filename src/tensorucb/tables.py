@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from tensorucb._cells import How, guess, parse
+from tensorucb._cells import How, guess, parse, within_years
 from tensorucb._delimited import (
     FAULT,
     LINE,
@@ -268,7 +268,7 @@ def _source(origin: str, frame: pl.DataFrame, written: bool = False) -> Source:
 def _numbered(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     lines = pl.Series(LINE, np.arange(1, frame.height + 1))
     nothing = [pl.Series(name, [None], dtype=pl.String).new_from_index(0, frame.height) for name in (FAULT, VALUE)]
-    yield pl.DataFrame([*frame.get_columns(), lines, *nothing])
+    yield pl.DataFrame([*map(within_years, frame.get_columns()), lines, *nothing])
 
 
 def as_frame(name: str, source: Any) -> pl.DataFrame:

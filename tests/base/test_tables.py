@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import http
 import random
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -119,3 +121,34 @@ def test_lines_of_json_that_are_objects_only_together_are_refused(tmp_path):
     content = b'{"a":[{}\n{"x":2}]}\n{"c":3},{"d":4}\n'
     with pytest.raises(FileFormatError, match=r"line 1 of a\.ndjson is no JSON object"):
         read_file(_file(tmp_path, "a.ndjson", content))
+
+
+FAR = pl.Series([2**63 - 1, 5, -(2**63) + 1])
+ODD_COLUMNS = {
+    "binary": pl.Series([b"a", b"\xff", b""]),
+    "durations": FAR.cast(pl.Duration("us")),
+    "times of the day": pl.Series([time(1), time(2), time(3)]),
+    "dates far away": pl.Series([2**31 - 1, 5, -(2**31)], dtype=pl.Int32).cast(pl.Date),
+    "moments far away": FAR.cast(pl.Datetime("us")),
+    "moments with a zone": FAR.cast(pl.Datetime("ms", "Europe/Berlin")),
+    "lists": pl.Series([[1], [2], []]),
+    "structs": pl.Series([{"a": 1}, {"a": 2}, {"a": None}]),
+    "decimals": pl.Series([Decimal("1.5"), Decimal(1), None]),
+    "large integers": pl.Series([2**100, 1, 2], dtype=pl.Int128),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_COLUMNS.values(), ids=ODD_COLUMNS)
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_of_odd_types_leave_rows_out(tmp_path, table, odd):
+    sound = {field.name: [1, 0, 1] for field in TABLES[table]}
+    for field in TABLES[table]:
+        frame = pl.DataFrame(sound).with_columns(odd.alias(field.name))
+        for zone in ("UTC", "Europe/Berlin"):
+            report = read(table, frame, TABLES[table], zone=zone).report
+            assert report.kept + sum(entry.count for entry in report.left_out) == 3
+
+
+def test_a_date_is_a_time_but_no_number():
+    frame = pl.DataFrame({"product": ["a"], "value": [date(2026, 5, 1)]})
+    assert read("products", frame, TABLES["products"]).report.left_out[0].reason == "value is not a number"

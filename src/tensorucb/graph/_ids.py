@@ -108,6 +108,8 @@ def _refuse(name: str, cells: pl.Series, values: Any, wrong: I64) -> NoReturn:
     """Say what is wrong with cells that are no ids; ``values`` are what the caller passed."""
     from tensorucb._cells import of_two_kinds
 
+    if cells.dtype.is_temporal() and not isinstance(values, list | tuple):
+        raise _of_type(name, values.dtype)
     held = cells.to_list()
     refuse_missing(name, [is_missing(value) for value in held])
     row = int(wrong[0]) + 1
