@@ -121,7 +121,7 @@ def within_years(cells: pl.Series) -> pl.Series:
     """A column in which dates and times outside of the years 1 to 9999 are missing: polars can do nothing with them."""
     if cells.dtype not in (pl.Date, pl.Datetime):
         return cells
-    seconds = cells.cast(pl.Datetime("ms", getattr(cells.dtype, "time_zone", None))).to_physical() / 1e3
+    seconds = cells.cast(pl.Datetime("ms", getattr(cells.dtype, "time_zone", None))).to_physical() // 1000
     return _only(pl.Series(is_moment(seconds.to_numpy())), cells)
 
 
