@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import date
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -20,24 +20,17 @@ import polars as pl
 from tensorucb._delimited import FAULT, LINE, VALUE
 from tensorucb.checks import LONGEST_TEXT, check_id, is_missing, is_real, plain, shown
 from tensorucb.errors import InputError, TensorUCBError
-from tensorucb.moments import is_moment, unix_seconds, unix_times
+from tensorucb.moments import is_moment, unix_seconds
 
 if TYPE_CHECKING:
     from tensorucb.tables import Field
 
 _WHOLE_FLOATS = 2.0**53  # up to here every whole number is a float
 _DAY = r"^\s*(\d{4}-\d{2}-\d{2}|\d{8})\s*$"
-_ZONE = r"\d:?\d\d.*([zZ]|[+-]\d\d(:?\d\d)?)\s*$"
+# Moments of years in which microseconds fit a float exactly: 2026-05-01 12:30:00, with T, a fraction, or UTC's mark.
+_USUAL_TIME = r"^((?:19|20|21)\d\d-\d\d-\d\d)[T ](\d\d:\d\d:[0-5]\d(?:\.\d{1,6})?)(Z|\+00:00)?$"
 _CURRENCY = r"^\s*(?:[€$£¥₹]|EUR|USD|GBP|CHF|[Kk]r\.?)\s*|\s*(?:[€$£¥₹]|EUR|USD|GBP|CHF|[Kk]r\.?)\s*$"
 _GAPS = ("n/a", "#n/a", "na", "nan", "null", "none", "unknown", "-", "?")  # for "no number" among numbers
-_WANTED = {
-    "id": "an id",
-    "text": "an id",
-    "label": "text or a whole number",
-    "flag": "0 or 1",
-    "number": "a number",
-    "time": "a time in seconds or such as 2026-05-31T12:00",
-}
 
 
 @dataclass
@@ -78,10 +71,19 @@ def parse(
         if wrong.any():
             at = wrong.arg_true()
             vacant = empty.gather(at).to_list()
-            words = f"{name} is empty", f"{name} is not {_WANTED[field.kind]}"
-            fault = fault.scatter(at, [words[0] if none else words[1] for none in vacant])
-            value = value.scatter(at, [None if none else str(cells[i]) for i, none in zip(at, vacant, strict=True)])
+            wanted_here = _KINDS[field.kind][0]
+            fault = fault.scatter(at, [f"{name} is {'empty' if none else f'not {wanted_here}'}" for none in vacant])
+            came = [None if none else _as_text(cells[i]) for i, none in zip(at, vacant, strict=True)]
+            value = value.scatter(at, came)
     return pl.DataFrame(columns), fault, value
+
+
+def _as_text(cell: Any) -> str:
+    """A cell for the report, whatever it is."""
+    try:
+        return str(cell).encode("utf-8", errors="replace").decode()
+    except Exception:  # of a class of the caller's, or nested too deep
+        return shown(cell)
 
 
 def _is_empty(cells: pl.Series) -> pl.Series:
@@ -99,13 +101,28 @@ def _is_empty(cells: pl.Series) -> pl.Series:
     return empty
 
 
+def id_cells(cells: pl.Series) -> pl.Series:
+    """Ids of whole numbers or of text; null where a cell is none."""
+    return _parsed(cells, "id", How(text=False))
+
+
 def _parsed(cells: pl.Series, kind: str, how: How) -> pl.Series:
     """Values of one kind; null where a cell is none."""
-    if cells.dtype == pl.Object:
+    if cells.dtype == pl.Object or cells.dtype.is_nested():
         return _from_objects(cells, kind, how)
+    if cells.dtype in (pl.Binary, pl.Duration):
+        cells = _nothing(cells, pl.String)
     if cells.dtype in (pl.Categorical, pl.Enum):
         cells = cells.cast(pl.String)
-    return _PARSERS[kind](cells, how)
+    return _KINDS[kind][1](cells, how)
+
+
+def within_years(cells: pl.Series) -> pl.Series:
+    """A column in which dates and times outside of the years 1 to 9999 are missing: polars can do nothing with them."""
+    if cells.dtype not in (pl.Date, pl.Datetime):
+        return cells
+    seconds = cells.cast(pl.Datetime("ms", getattr(cells.dtype, "time_zone", None))).to_physical() // 1000
+    return _only(pl.Series(is_moment(seconds.to_numpy())), cells)
 
 
 def _nothing(cells: pl.Series, dtype: Any) -> pl.Series:
@@ -137,7 +154,7 @@ def _text(cells: pl.Series, how: How) -> pl.Series:
     """Texts that can be stored, and kept in arrays."""
     if cells.dtype != pl.String:
         return _id(cells, how).cast(pl.String)
-    text = pl.col(cells.name).str
+    text = pl.first().str
     query = text.len_chars().is_between(1, LONGEST_TEXT) & ~text.contains("\0", literal=True)
     return _only(pl.DataFrame([cells]).select(query).to_series(), cells)
 
@@ -147,8 +164,13 @@ def _label(cells: pl.Series, how: How) -> pl.Series:
 
 
 def _number(cells: pl.Series, how: How) -> pl.Series:
-    numbers = _numbers_as_written(cells, how) if cells.dtype == pl.String else cells.cast(pl.Float64, strict=False)
+    numbers = _numbers_as_written(cells, how) if cells.dtype == pl.String else _floats(cells)
     return _only(numbers.is_finite(), numbers)
+
+
+def _floats(cells: pl.Series) -> pl.Series:
+    """What are numbers or flags; a date is none, though it is kept as one."""
+    return cells.cast(pl.Float64, strict=False) if not cells.dtype.is_temporal() else _nothing(cells, pl.Float64)
 
 
 def _numbers_as_written(cells: pl.Series, how: How) -> pl.Series:
@@ -178,7 +200,7 @@ def _numbers_as_written(cells: pl.Series, how: How) -> pl.Series:
 def _flag(cells: pl.Series, how: How) -> pl.Series:
     if cells.dtype == pl.String:
         cells = cells.replace({"true": "1", "false": "0", "True": "1", "False": "0"})
-    numbers = cells.cast(pl.Float64, strict=False)
+    numbers = _floats(cells)
     return _only((numbers == 0.0) | (numbers == 1.0), numbers)
 
 
@@ -188,9 +210,9 @@ def _time(cells: pl.Series, how: How) -> pl.Series:
     elif cells.dtype.is_float():
         seconds = cells.cast(pl.Float64)
     elif cells.dtype in (pl.Date, pl.Datetime):
-        seconds = cells.cast(pl.Datetime("us")).dt.epoch("us") / 1e6
-        if getattr(cells.dtype, "time_zone", None) is None:
-            seconds = _in_zone(seconds, how.zone)
+        clock = cells.cast(pl.Datetime("us"))
+        zoned = getattr(cells.dtype, "time_zone", None) is not None
+        seconds = _seconds(clock) if zoned else _in_zone(clock, how.zone)
     elif cells.dtype == pl.String:
         seconds = _seconds_of_texts(cells, how)
     else:
@@ -206,8 +228,9 @@ def _moments(seconds: pl.Series) -> pl.Series:
 def _is_day(cells: pl.Series) -> pl.Series:
     """Which times are dates without a time, and so mean a whole day."""
     if cells.dtype == pl.Object:
-        values = map(plain, cells.to_list())
-        return pl.Series([type(value) is date or _is_written_day(value) for value in values], dtype=pl.Boolean)
+        values = list(map(plain, cells.to_list()))
+        written = [isinstance(value, str) and re.search(_DAY, value) is not None for value in values]
+        return pl.Series(written, dtype=pl.Boolean) | pl.Series([type(value) is date for value in values])
     if cells.dtype == pl.String:
         return cells.str.contains(_DAY).fill_null(False)
     return pl.repeat(cells.dtype == pl.Date, len(cells), dtype=pl.Boolean, eager=True)
@@ -225,24 +248,25 @@ def _until(seconds: pl.Series, cells: pl.Series, how: How) -> pl.Series:
     if not len(at):
         return until
     clock = (until.gather(at) * 1e6).cast(pl.Int64).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(how.zone)
-    return until.scatter(at, clock.dt.offset_by("1d").dt.epoch("us") / 1e6)
+    return until.scatter(at, _seconds(clock.dt.offset_by("1d")))
 
 
-def _is_written_day(value: Any) -> bool:
-    return isinstance(value, str) and re.search(_DAY, value) is not None
+def _seconds(moments: pl.Series) -> pl.Series:
+    """Unix seconds, by NumPy: polars multiplies by 1e-6, and the same moment as a text would be another number."""
+    return pl.Series(moments.dt.epoch("us").to_numpy() / 1e6, nan_to_null=True)
 
 
-def _in_zone(seconds: pl.Series, zone: str) -> pl.Series:
-    """Unix seconds of moments by a clock in a time zone, which came as if they were in UTC."""
-    if zone == "UTC" or not len(seconds):
+def _in_zone(clock: pl.Series, zone: str) -> pl.Series:
+    """Unix seconds of what clocks in a time zone show."""
+    seconds = _seconds(clock)
+    if zone == "UTC" or not len(clock):
         return seconds
-    clock = (_moments(seconds) * 1e6).cast(pl.Int64).cast(pl.Datetime("us"))
     # In the hour that is left out in spring a clock shows the next one.
     moments = [
         shifted.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
         for shifted in (clock, clock.dt.offset_by("1h"))
     ]
-    return moments[0].fill_null(moments[1]).dt.epoch("us") / 1e6
+    return _seconds(moments[0].fill_null(moments[1]))
 
 
 def _seconds_of_texts(cells: pl.Series, how: How) -> pl.Series:
@@ -250,62 +274,68 @@ def _seconds_of_texts(cells: pl.Series, how: How) -> pl.Series:
     # In a text file all are texts, and a number is one of seconds; elsewhere a text of eight digits is a date.
     numbers = cells.cast(pl.Float64, strict=False) if how.text else _nothing(cells, pl.Float64)
     words = cells.filter(numbers.is_null() & cells.is_not_null()).unique()
-    moments = pl.Series(unix_times(np.array(words.to_list(), dtype=np.object_)), dtype=pl.Float64)
-    plain_clock = ~words.str.contains(_ZONE) & words.cast(pl.Float64, strict=False).is_null()
-    moments = moments.zip_with(~(plain_clock | words.str.contains(_DAY)), _in_zone(moments, how.zone))
-    told = cells.replace_strict(words, moments, default=None, return_dtype=pl.Float64)
+    told = cells.replace_strict(words, _seconds_of_words(words, how.zone), default=None, return_dtype=pl.Float64)
     seconds = numbers.fill_null(told)
     whole = (seconds == seconds.round()).all() and not cells.str.contains("[.eE]").any()
     return seconds.cast(pl.Int64, strict=False) if how.text and whole else seconds
 
 
-_PARSERS: dict[str, Callable[[pl.Series, How], pl.Series]] = {
-    "id": _id,
-    "text": _text,
-    "label": _label,
-    "flag": _flag,
-    "number": _number,
-    "time": _time,
+def _seconds_of_words(words: pl.Series, zone: str) -> pl.Series:
+    """Unix seconds of dates and times: those in ISO's usual form all at once, the others one by one."""
+    day, time, mark = words.str.extract_groups(_USUAL_TIME).struct.unnest()
+    clock = (day + " " + time).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
+    seconds = _seconds(clock).zip_with(mark.is_not_null(), _in_zone(clock, zone))
+    others = seconds.is_null().arg_true()
+    return seconds.scatter(others, [unix_seconds(word, ZoneInfo(zone)) for word in words.gather(others)])
+
+
+_KINDS: dict[str, tuple[str, Callable[[pl.Series, How], pl.Series]]] = {
+    "id": ("an id", _id),
+    "text": ("an id", _text),
+    "label": ("text or a whole number", _label),
+    "flag": ("0 or 1", _flag),
+    "number": ("a number", _number),
+    "time": ("a time in seconds or such as 2026-05-31T12:00", _time),
 }
+"""What a cell of each kind should be, and how it is read."""
 
 
 def _from_objects(cells: pl.Series, kind: str, how: How) -> pl.Series:
     """Values of a column of Python's objects, such as numbers and texts in one list."""
     values = [None if is_missing(cell) else plain(cell) for cell in cells.to_list()]
     if kind in ("flag", "number"):
-        return pl.Series(cells.name, [_real(value, kind) for value in values], dtype=pl.Float64)
+        return _KINDS[kind][1](pl.Series(cells.name, list(map(_real, values)), dtype=pl.Float64), how)
     if kind == "time":
-        moments = pl.Series([unix_seconds(value) for value in values], dtype=pl.Float64)
-        zoned = [_names_zone(value) for value in values]
-        return _moments(moments.zip_with(pl.Series(zoned, dtype=pl.Boolean), _in_zone(moments, how.zone)))
+        return _moments(pl.Series([unix_seconds(value, ZoneInfo(how.zone)) for value in values], dtype=pl.Float64))
     ids = [_id_or_none(str(value) if kind == "label" and isinstance(value, date) else value) for value in values]
-    kinds = {type(entry): row for row, entry in reversed(list(enumerate(ids, 1))) if entry is not None}
+    kinds = set(map(type, ids)) - {type(None)}
     if len(kinds) > 1 and kind == "id":
-        came = ", ".join(f"{shown(ids[row - 1], 40)} (row {row})" for row in sorted(kinds.values()))
-        raise InputError(f"must be whole numbers or strings, not both; got {came}.", argument=cells.name)
-    if kinds.keys() == {int} and kind != "label":
+        raise of_two_kinds(cells.name, values)
+    if kinds == {int} and kind != "label":
         return pl.Series(cells.name, ids, dtype=pl.Int64)
     return pl.Series(cells.name, [None if entry is None else str(entry) for entry in ids], dtype=pl.String)
 
 
-def _names_zone(value: Any) -> bool:
-    """Whether a time says by itself which moment it is: a number does, a date or a time without a zone does not."""
-    if isinstance(value, str):
-        number = re.fullmatch(r"[\d.eE+-]+", value) is not None
-        return not _is_written_day(value) and (number or re.search(_ZONE, value) is not None)
-    if isinstance(value, datetime):
-        return value.tzinfo is not None
-    return not isinstance(value, date | np.datetime64)
+def of_two_kinds(name: str, values: Sequence[Any]) -> InputError:
+    """The error of a column whose ids are not of one kind."""
+    first: dict[type, str] = {}
+    for row, value in enumerate(values, 1):
+        if value is not None:
+            first.setdefault(type(value), f"{shown(value, 40)} of type {type(value).__name__} (row {row})")
+    came = " and ".join(list(first.values())[:3])
+    wanted = "whole numbers or strings" if bytes in first else "all whole numbers or all strings"
+    advice = "Decode bytes first." if bytes in first else "Convert them to one type first."
+    return InputError(f"must be {wanted}; got {came}.", argument=name, advice=advice)
 
 
-def _real(value: Any, kind: str) -> float | None:
-    real = isinstance(value, Decimal | bool | np.bool_) or is_real(type(value))
-    fits = real and (value in (0, 1) if kind == "flag" else math.isfinite(value))
-    return float(value) if fits else None
+def _real(value: Any) -> float | None:
+    with suppress(OverflowError):
+        return float(value) if isinstance(value, bool | np.bool_) or is_real(type(value)) else None
+    return None
 
 
 def _id_or_none(value: Any) -> int | str | None:
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _WHOLE_FLOATS:
         value = int(value)
     try:
         return None if value is None else check_id("it", value)

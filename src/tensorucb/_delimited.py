@@ -13,11 +13,11 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
-from tensorucb.checks import check_path, shown, shown_path
+from tensorucb.checks import shown, shown_path
 from tensorucb.errors import TableError
 from tensorucb.memory import check_memory
 
@@ -32,13 +32,15 @@ _PIECE = 1 << 21
 class Source(NamedTuple):
     """Where cells come from: frames with the table's columns, the line of each row, and what is wrong with it.
 
-    ``pieces`` takes the names of the columns that are needed, None for all.
+    ``pieces`` takes the names of the columns that are needed, None for all. ``text`` says whether all cells are text,
+    ``written`` whether somebody wrote them as text, where a number is not told from how it is written.
     """
 
     origin: str
     columns: list[str]
     pieces: Callable[[list[str] | None], Iterator[pl.DataFrame]]
     text: bool = False
+    written: bool = False
     remarks: Sequence[str] = ()
 
 
@@ -110,26 +112,28 @@ def _mended(data: bytes) -> tuple[bytes, list[str]]:
     return data, remarks
 
 
-def text_source(source: Any, names: Sequence[str] | None, separator: str | None) -> Source:
+def text_source(path: Path, names: Sequence[str] | None, separator: str | None) -> Source:
     """The lines of a delimited text file; without ``names`` of columns the first line that is not blank has them."""
-    path = check_path("path", source)
     data, remarks = _mended(_read_bytes(path))
     start = 0
+    columns = list(names or ())
     if names is None:
         blank = re.match(rb"(?:[ \t]*\n)*", data)
         start = 0 if blank is None else blank.end()
-        end = data.find(b"\n", start)
-        head = data[start : end if end >= 0 else len(data)].decode("utf-8", errors="replace")
-        separator = separator or between_fields(suffix_of(path, tuple(TEXT)), head)
-        if separator != TEXT[suffix_of(path, tuple(TEXT))]:
+        head = data[start : _end_of_line(data, start)].decode("utf-8", errors="replace")
+        suffix = suffix_of(path)
+        separator = separator or between_fields(suffix, head)
+        if separator != TEXT[suffix]:
             remarks.append(f"fields are separated by {_MARKS.get(separator, shown(separator))}")
         columns = [name.strip() for name in next(csv.reader([head], delimiter=separator), [])]
         if not columns:
             raise TableError(f"{path.name} is empty: there is not even a line with the names of columns.")
-    else:
-        columns = list(names)
     between = separator or ","
-    return Source(path.name, columns, lambda _: _pieces(data, columns, between, start, names is None), True, remarks)
+
+    def pieces(_: list[str] | None) -> Iterator[pl.DataFrame]:
+        return _pieces(data, columns, between, start, names is None)
+
+    return Source(path.name, columns, pieces, text=True, written=True, remarks=remarks)
 
 
 def _pieces(data: bytes, columns: list[str], separator: str, start: int, header: bool) -> Iterator[pl.DataFrame]:
@@ -168,20 +172,17 @@ def _split(text: str, line: int, separator: str, columns: Sequence[str]) -> pl.D
         rows = _unquote(rows, fields, separator)
     not_text = pl.col(VALUE).str.contains("\ufffd", literal=True) if "\ufffd" in text else pl.lit(False)
     misfit = pl.col(fields[-1]).is_not_null() | pl.col(fields[-2]).is_null()
-    names = _distinct(columns)
-    rows = rows.select(
-        LINE,
-        pl.coalesce(
-            pl.when(not_text).then(pl.lit("not UTF-8 text")),
-            FAULT,
-            pl.when(misfit).then(pl.lit("wrong number of fields")),
-        ).alias(FAULT),
-        VALUE,
-        *(pl.col(field).alias(name) for field, name in zip(fields, names, strict=False)),
+    faults = (
+        pl.when(not_text).then(pl.lit("not UTF-8 text")),
+        pl.col(FAULT),
+        pl.when(misfit).then(pl.lit("wrong number of fields")),
     )
-    sound = rows[FAULT].is_null()
-    # What stands in a line that is left out must not decide how the others are read.
-    return rows if sound.all() else rows.with_columns(pl.when(sound).then(pl.col(name)) for name in names)
+    rows = rows.with_columns(pl.coalesce(faults).alias(FAULT))
+    if rows[FAULT].null_count() < rows.height:
+        # What stands in a line that is left out must not decide how the others are read.
+        rows = rows.with_columns(pl.when(pl.col(FAULT).is_null()).then(pl.col(fields)))
+    named = zip(fields, _distinct(columns), strict=False)
+    return rows.select(LINE, FAULT, VALUE, *(pl.col(field).alias(name) for field, name in named))
 
 
 def _distinct(columns: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from tensorucb.checks import shown
 from tensorucb.errors import TableError
 
 _BATCH = 1_000
+_DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
@@ -62,26 +63,15 @@ def _batches(content: bytes, origin: str, lines: bool) -> Iterator[list[dict[str
     whole: list[Any] = [line.strip() for line in text.split("\n")] if lines else _listed(text, origin)
     for start in range(0, len(whole), _BATCH):
         part = whole[start : start + _BATCH]
-        yield _of_lines(part, start, origin) if lines else part
+        yield [_of_line(line, at, origin) for at, line in enumerate(part, start + 1) if line] if lines else part
 
 
-def _of_lines(lines: list[str], before: int, origin: str) -> list[Any]:
-    """The objects of some lines: all at once, in a quarter of the time, or else one by one to find what is wrong."""
-    filled = [line for line in lines if line]
+def _of_line(line: str, number: int, origin: str) -> dict[str, Any]:
     with suppress(ValueError, RecursionError):
-        rows: list[Any] = json.loads(f"[{','.join(filled)}]")
-        if len(rows) == len(filled) and set(map(type, rows)) <= {dict}:
-            return rows
-    rows = []
-    for number, line in enumerate(lines, before + 1):
-        row = None
-        with suppress(ValueError, RecursionError):
-            row = json.loads(line or "{}")
-        if not isinstance(row, dict):
-            raise TableError(f"line {number} of {origin} is no JSON object; each line is one row.")
-        if line:
-            rows.append(row)
-    return rows
+        row, end = _DECODER.raw_decode(line)
+        if end == len(line) and isinstance(row, dict):
+            return row
+    raise TableError(f"line {number} of {origin} is no JSON object; each line is one row.")
 
 
 def _listed(text: str, origin: str) -> list[Any]:

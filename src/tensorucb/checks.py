@@ -202,7 +202,7 @@ def check_id(name: str, value: Any) -> int | str:
         return check_text(name, plain_value)
     if not isinstance(plain_value, int) or isinstance(plain_value, bool) or not -(2**63) <= plain_value < 2**63:
         raise refusal(name, "an id, which is text or a whole number of 64 bits", value)
-    return plain_value
+    return int(plain_value)
 
 
 def check_choice(name: str, value: Any, words: Iterable[str]) -> str:

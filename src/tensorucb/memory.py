@@ -37,7 +37,7 @@ def building(rows: int, attributes: int, *, strings: bool) -> float:
 
 def transposing(nodes: int, edges: int) -> float:
     """The edges by target, beside those by source."""
-    return 12.0 * edges + 24.0 * nodes
+    return 20.0 * edges + 24.0 * nodes
 
 
 def binding(nodes: int, edges: int, columns: int) -> float:

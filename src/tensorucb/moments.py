@@ -22,9 +22,6 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _SPAN = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,30})?) ?([smhdw]?)")
 _YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0
 _LENGTHS = {"W": 604800.0, "D": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}  # units of datetime64, in seconds
-# Moments of years in which microseconds fit a float exactly: 2026-05-01 12:30:00, with T, a fraction, or UTC's mark.
-_USUAL_TIME = r"^(19|20|21)\d\d-\d\d-\d\d[T ]\d\d:\d\d:[0-5]\d(\.\d{1,6})?(Z|\+00:00)?$"
-_MANY = 1000  # texts from which on reading them all at once is worth loading polars
 _PARTS = {"ms": 1e3, "us": 1e6, "ns": 1e9, "ps": 1e12, "fs": 1e15, "as": 1e18}  # and how many make a second
 
 
@@ -81,11 +78,11 @@ def unix_seconds(value: Any, zone: tzinfo = UTC) -> float:
         return math.nan
     if isinstance(value, str):
         value = _moment_of_text(value)
-    if isinstance(value, np.datetime64):
-        return float(unix_times(np.array([value]))[0])
     try:
         if is_real(type(value)):
             return float(value)
+        if isinstance(value, np.datetime64):
+            value = datetime(1970, 1, 1) + timedelta(seconds=float(unix_times(np.array([value]))[0]))
         if isinstance(value, date) and not isinstance(value, datetime):
             value = datetime(value.year, value.month, value.day)
         if isinstance(value, datetime):
@@ -123,29 +120,8 @@ def unix_times(values: NDArray[Any]) -> NDArray[np.int64] | NDArray[np.float64]:
         ticks = values.astype(np.int64).astype(np.float64) * (step * _LENGTHS.get(unit, 1.0)) / _PARTS.get(unit, 1.0)
         return np.where(np.isnat(values), np.nan, ticks)
     if kind in "OUT":
-        each = values.ravel().tolist()
-        seconds = _seconds_of_many(each) if len(each) >= _MANY else np.array(list(map(unix_seconds, each)), np.float64)
-        return seconds.reshape(values.shape)
+        return np.array(list(map(unix_seconds, values.ravel().tolist())), np.float64).reshape(values.shape)
     return np.full(values.shape, np.nan)
-
-
-def _seconds_of_many(values: list[Any]) -> NDArray[np.float64]:
-    """Unix seconds of a long column: texts in ISO's usual form all at once, what is left one by one."""
-    import polars as pl
-
-    seconds = np.full(len(values), np.nan)
-    # Where a value is no text, or no valid Unicode, all of them are read one by one.
-    with suppress(TypeError, UnicodeEncodeError):
-        texts = pl.Series(values, dtype=pl.String)
-        usual = texts.str.contains(_USUAL_TIME).fill_null(False)
-        parts = texts.filter(usual).str.strip_suffix("Z").str.strip_suffix("+00:00")
-        moments = (parts.str.head(10) + "T" + parts.str.slice(11)).str.to_datetime(
-            "%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False
-        )
-        seconds[usual.to_numpy()] = moments.cast(pl.Int64).cast(pl.Float64).fill_null(np.nan).to_numpy() / 1e6
-    for at in np.flatnonzero(np.isnan(seconds)).tolist():
-        seconds[at] = unix_seconds(values[at])
-    return seconds
 
 
 def check_zone(name: str, value: Any) -> str:

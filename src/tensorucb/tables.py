@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from tensorucb._cells import How, guess, parse
+from tensorucb._cells import How, guess, parse, within_years
 from tensorucb._delimited import (
     FAULT,
     LINE,
@@ -55,6 +55,8 @@ from tensorucb.memory import check_memory
 from tensorucb.reports import STRICT, FileReport, LeftOut
 
 _stderr = threading.Lock()
+_NUMPY = {np.dtype(code).type for code in "?bhilqBHILQefdU"}  # a list of one of these is an array
+_PATTERN = re.compile(r"\*|\^.*\$", re.DOTALL)  # what polars takes for the names of several columns
 
 
 # -- what tables have --
@@ -174,6 +176,9 @@ def read(
     came = _source_of(name, source, header, separator)
     error = TableError if isinstance(source, str | os.PathLike) else InputError
     names = find_columns(came.origin, came.columns, fields, columns, usually, part_of, error)
+    patterns = [column for column in (came.columns if others else names.values()) if _PATTERN.fullmatch(column)]
+    if patterns:
+        raise error(f"{came.origin} has a column {shown(patterns[0])}, which would be read as a pattern. Rename it.")
     how = How(came.text, zone)
     kept = []
     rest = []
@@ -205,7 +210,7 @@ def read(
         beside = beside.select(guess(beside[column], how) for column in beside.columns)
     remarks = (*came.remarks, *how.remarks.values())
     report = FileReport(came.origin, n_rows, frame.height, left_out, ignored, remarks)
-    return Table(frame, report, beside, names, came.columns, _is_written(source))
+    return Table(frame, report, beside, names, came.columns, came.written)
 
 
 def first_rows(name: str, source: Any, most: int) -> pl.DataFrame:
@@ -235,37 +240,35 @@ def is_text(source: Any) -> bool:
     return isinstance(source, str | os.PathLike) and suffix_of(check_path("path", source)) in TEXT
 
 
-def _is_written(source: Any) -> bool:
-    """Whether a table is text, in which a number is not told from how it is written."""
-    if isinstance(source, JsonRows):
-        return source.written
-    return isinstance(source, str | os.PathLike) and suffix_of(check_path("path", source)) != PARQUET
-
-
 def _source_of(name: str, source: Any, header: Sequence[str] | None = None, separator: str | None = None) -> Source:
-    return text_source(source, header, separator) if is_text(source) else _frame_source(name, source)
+    """Where the cells of a table come from, whatever it is."""
+    if is_text(source):
+        return text_source(Path(source), header, separator)
+    if not isinstance(source, str | os.PathLike):
+        frame = as_frame(name, source)
+        return _source(source.origin, frame, source.written) if isinstance(source, JsonRows) else _source(name, frame)
+    path = Path(source)
+    if suffix_of(path) != PARQUET:
+        return _source(path.name, read_file(path), written=True)
+    # Of many columns only those that are needed take memory.
+    with file_errors(path, PARQUET), panics_kept_quiet():
+        columns = pl.scan_parquet(path, glob=False).collect_schema().names()
+    return Source(path.name, columns, lambda wanted: _numbered(read_file(path, columns=wanted)))
 
 
-def _frame_source(name: str, source: Any) -> Source:
-    path = check_path(name, source) if isinstance(source, str | os.PathLike) else None
-    if path is not None and suffix_of(path) == PARQUET:
-        # Of many columns only those that are needed take memory.
-        with file_errors(path, PARQUET), panics_kept_quiet():
-            header = pl.scan_parquet(path, glob=False).collect_schema().names()
-        return Source(path.name, header, lambda wanted: _numbered(read_file(path, columns=wanted)))
-    frame = as_frame(name, source)
-    origin = source.origin if isinstance(source, JsonRows) else name if path is None else path.name
-    return Source(
-        origin,
-        frame.columns,
-        lambda wanted: _numbered(frame if wanted is None else pl.DataFrame([frame[name] for name in wanted])),
-    )
+def _source(origin: str, frame: pl.DataFrame, written: bool = False) -> Source:
+    """A frame as a source."""
+
+    def pieces(wanted: list[str] | None) -> Iterator[pl.DataFrame]:
+        return _numbered(frame if wanted is None else frame[wanted])
+
+    return Source(origin, frame.columns, pieces, written=written)
 
 
 def _numbered(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     lines = pl.Series(LINE, np.arange(1, frame.height + 1))
     nothing = [pl.Series(name, [None], dtype=pl.String).new_from_index(0, frame.height) for name in (FAULT, VALUE)]
-    yield pl.DataFrame([*frame.get_columns(), lines, *nothing])
+    yield pl.DataFrame([*map(within_years, frame.get_columns()), lines, *nothing])
 
 
 def as_frame(name: str, source: Any) -> pl.DataFrame:
@@ -289,7 +292,7 @@ def as_frame(name: str, source: Any) -> pl.DataFrame:
         doubled = source.columns[source.columns.duplicated()]
         if len(doubled):
             raise InputError(f"has several columns {shown(doubled[0])}. Leave one, or rename them.", argument=name)
-        return pl.DataFrame([_series(str(label), source[label]) for label in source.columns])
+        return _frame_of({label: source[label] for label in source.columns})
     if isinstance(source, Mapping):
         return _from_columns(name, check_mapping(name, source, "a mapping of columns"))
     raise refusal(
@@ -306,28 +309,32 @@ def _from_records(name: str, records: Sequence[Any]) -> pl.DataFrame:
         if not isinstance(record, Mapping):
             raise InputError(f"must be rows such as {{'source': …}}; row {row} is {shown(record)}.", argument=name)
     labels = dict.fromkeys(label for record in records for label in record)
-    return pl.DataFrame([_series(str(label), [record.get(label) for record in records]) for label in labels])
+    return _frame_of({label: [record.get(label) for record in records] for label in labels})
 
 
 def _from_columns(name: str, columns: Mapping[Any, Any]) -> pl.DataFrame:
     held = {str(label): plain(values) for label, values in columns.items()}
-    single = [label for label, values in held.items() if isinstance(values, str | bytes) or not _has_length(values)]
-    if len(single) == len(held):
-        return pl.DataFrame([_series(label, [value]) for label, value in held.items()])
-    lengths = {label: len(values) for label, values in held.items() if label not in single}
+    lengths = {label: len(values) for label, values in held.items() if _is_column(values)}
+    single = [label for label in held if label not in lengths]
+    if not lengths:
+        return _frame_of({label: [value] for label, value in held.items()})
     if single or len(set(lengths.values())) > 1:
         raise InputError(f"the columns of {name} must be of one length; got {lengths}, and {single} as single ones.")
-    return pl.DataFrame([_series(label, values) for label, values in held.items()])
+    return _frame_of(held)
 
 
-def _has_length(value: Any) -> bool:
+def _frame_of(columns: Mapping[Any, Any]) -> pl.DataFrame:
+    return pl.DataFrame([as_column(str(label), values) for label, values in columns.items()])
+
+
+def _is_column(value: Any) -> bool:
     try:
-        return len(value) >= 0
+        return not isinstance(value, str | bytes) and len(value) >= 0
     except TypeError:  # also sparse matrices, which have the method but no length
         return False
 
 
-def _series(label: str, values: Any) -> pl.Series:
+def as_column(label: str, values: Any) -> pl.Series:
     """A column of any library; what polars has no type for stays Python's objects, which are read one by one."""
     if isinstance(values, pl.Series):
         return values.alias(label)
@@ -350,7 +357,10 @@ def _series(label: str, values: Any) -> pl.Series:
             exact = "D" if unit in "YMWD" else "ns" if unit in ("ns", "ps", "fs", "as") else "us"
             return pl.Series(label, array.astype(f"datetime64[{exact}]"))
         values = array.tolist()
-    kinds = {type(value) for value in values if value is not None}
+    kinds = set(map(type, values))
+    if len(kinds) == 1 and kinds <= _NUMPY:
+        return as_column(label, np.array(values))
+    kinds -= {type(None)}
     if len(kinds) <= 1 and kinds <= {int, float, str, bool, date, datetime}:
         with suppress(pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
             return pl.Series(label, values, strict=True)
@@ -391,31 +401,26 @@ def find_columns(
     """The column of each field that is there; one error for all that are missing or could be several."""
     candidates = candidate_columns(header, fields, columns, usually)
     names: dict[str, str] = {}
-    wrong: list[str] = []
-    lost: list[str] = []
+    wrong: dict[str, str] = {}
     for field in fields:
         told = (columns or {}).get(field.name)
         matches = candidates[field.name]
-        if len(matches) > 1:
-            wrong.append(f"could mean several columns by {field.name}: {', '.join(matches)}")
-        elif matches:
+        if len(matches) == 1:
             names[field.name] = matches[0]
             if list(header).count(matches[0]) > 1:
                 raise TableError(f"{origin} has the column {matches[0]} more than once. Leave one.")
-            continue
+        elif matches:
+            wrong[field.name] = f"could mean several columns by {field.name}: {', '.join(matches)}"
         elif told or not field.optional:
             usual = [name for name in field.usual if name != field.name]
             others = f" (or {', '.join(usual)})" if usual and not told else ""
-            wrong.append(f"has no column {told or field.name}{others}")
-        else:
-            continue
-        lost.append(field.name)
+            wrong[field.name] = f"has no column {told or field.name}{others}"
     if wrong and not header:
         raise error(f"{origin} is empty: there is not even a line with the names of columns.")
     if wrong:
         raise error(
-            f"{origin} {', '.join(wrong)}; its columns are {shown(', '.join(map(str, header)), 400)[1:-1]}.",
-            advice=("Say which column it is with ", *_repairs(lost, part_of), ".") if part_of != "" else "",
+            f"{origin} {', '.join(wrong.values())}; its columns are {shown(', '.join(map(str, header)), 400)[1:-1]}.",
+            advice=("Say which column it is with ", *_repairs(list(wrong), part_of), ".") if part_of != "" else "",
         )
     shared = [meaning for meaning in names if list(names.values()).count(names[meaning]) > 1]
     if shared:

@@ -30,6 +30,7 @@ from tensorucb.checks import (
 )
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.moments import check_moment, check_times, duration, duration_text, unix_seconds, unix_times
+from tensorucb.tables import Field, read
 
 NEW_YEAR = 1704067200  # 2024-01-01 in UTC
 
@@ -320,5 +321,9 @@ def test_a_long_column_of_times_is_read_like_each_of_them(moments, data):
         ]
     )
     texts = [data.draw(shapes)(moment) for moment in moments]
-    many = unix_times(np.array(texts * 1000, dtype=object))
-    np.testing.assert_array_equal(many[: len(texts)], [unix_seconds(text) for text in texts])
+    table = read("actions", {"time": texts}, [Field("time", "time", optional=True)]).frame
+    many = np.full(len(texts), np.nan)
+    many[table["line"].to_numpy() - 1] = table["time"].cast(float).fill_null(np.nan).to_numpy()
+    np.testing.assert_array_equal(many, [unix_seconds(text) for text in texts])
+    typed = read("actions", {"time": moments}, [Field("time", "time")]).frame["time"]
+    np.testing.assert_array_equal(typed, [unix_seconds(moment) for moment in moments])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import http
 import random
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.tables import as_frame, read_file
+from tensorucb.tables import TABLES, as_frame, read, read_file
 
 
 def _file(folder, name, content):
@@ -94,3 +98,57 @@ def test_a_file_without_a_first_line_is_empty(tmp_path, content):
         FileFormatError, match=r"nothing\.csv is empty: there is not even a line with the names of columns"
     ):
         read_file(_file(tmp_path, "nothing.csv", content))
+
+
+@pytest.mark.parametrize("name", ["*", "^t.*$"])
+def test_a_name_that_is_a_pattern_is_refused_where_the_column_counts(tmp_path, name):
+    path = _file(tmp_path, "a.csv", f"source,target,{name}\n1,2,3\n4,5\n".encode())
+    with pytest.raises(FileFormatError, match="would be read as a pattern"):
+        read_file(path)
+    kept = read("edges", path, TABLES["edges"])
+    assert kept.frame["target"].to_list() == [2]
+    assert [entry.first_lines for entry in kept.report.left_out] == [(3,)]
+
+
+def test_ids_of_several_numeric_types_are_one_kind_and_exact():
+    rows = [{"source": source, "target": 2} for source in (np.int64(1), 1.0, http.HTTPStatus.OK, 2.0**60)]
+    kept = read("edges", rows, TABLES["edges"])
+    assert kept.frame["source"].to_list() == [1, 1, 200]
+    assert [entry.first_lines for entry in kept.report.left_out] == [(4,)]
+
+
+def test_lines_of_json_that_are_objects_only_together_are_refused(tmp_path):
+    content = b'{"a":[{}\n{"x":2}]}\n{"c":3},{"d":4}\n'
+    with pytest.raises(FileFormatError, match=r"line 1 of a\.ndjson is no JSON object"):
+        read_file(_file(tmp_path, "a.ndjson", content))
+
+
+FAR = pl.Series([2**63 - 1, 5, -(2**63) + 1])
+ODD_COLUMNS = {
+    "binary": pl.Series([b"a", b"\xff", b""]),
+    "durations": FAR.cast(pl.Duration("us")),
+    "times of the day": pl.Series([time(1), time(2), time(3)]),
+    "dates far away": pl.Series([2**31 - 1, 5, -(2**31)], dtype=pl.Int32).cast(pl.Date),
+    "moments far away": FAR.cast(pl.Datetime("us")),
+    "moments with a zone": FAR.cast(pl.Datetime("ms", "Europe/Berlin")),
+    "lists": pl.Series([[1], [2], []]),
+    "structs": pl.Series([{"a": 1}, {"a": 2}, {"a": None}]),
+    "decimals": pl.Series([Decimal("1.5"), Decimal(1), None]),
+    "large integers": pl.Series([2**100, 1, 2], dtype=pl.Int128),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_COLUMNS.values(), ids=ODD_COLUMNS)
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_of_odd_types_leave_rows_out(tmp_path, table, odd):
+    sound = {field.name: [1, 0, 1] for field in TABLES[table]}
+    for field in TABLES[table]:
+        frame = pl.DataFrame(sound).with_columns(odd.alias(field.name))
+        for zone in ("UTC", "Europe/Berlin"):
+            report = read(table, frame, TABLES[table], zone=zone).report
+            assert report.kept + sum(entry.count for entry in report.left_out) == 3
+
+
+def test_a_date_is_a_time_but_no_number():
+    frame = pl.DataFrame({"product": ["a"], "value": [date(2026, 5, 1)]})
+    assert read("products", frame, TABLES["products"]).report.left_out[0].reason == "value is not a number"

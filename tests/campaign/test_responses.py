@@ -8,6 +8,7 @@ import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from tensorucb.errors import FileFormatError, InputError, UnknownIdError
+from tensorucb.graph import Graph
 
 TEXT_HEADER = "source,target,outcome,time,event_id\n"
 
@@ -383,3 +384,11 @@ def test_rows_of_another_product_are_left_out():
         campaign.tell(ask.id, {**rows, "product": ["hat"] * 4})
     again = campaign.tell(ask.id, {**rows, "product": ["tea"] * 4})
     assert (again.accepted, again.duplicates) == (2, 2)
+
+
+def test_a_guest_among_ids_of_nineteen_digits_is_the_only_stranger(tmp_path):
+    ids = np.arange(4) + 1_234_567_890_123_456_789
+    campaign, ask = opened(graph=Graph.from_edges(ids[:-1], ids[1:]))
+    (tmp_path / "r.csv").write_text(f"user,time\nguest,1001\n{ids[1]},1001\n")
+    report = campaign.tell(ask.id, tmp_path / "r.csv", max_left_out=1.0)
+    assert (report.accepted, report.unknown) == (1, 1)

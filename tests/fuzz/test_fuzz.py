@@ -6,6 +6,7 @@ import importlib
 import inspect
 import itertools
 import random
+from contextlib import suppress
 
 import pytest
 
@@ -13,6 +14,8 @@ from fuzz.cases import CASES
 from fuzz.hostile import HOSTILE
 from fuzz.runner import Fuzz
 from tensorucb.campaign import Campaign
+from tensorucb.errors import TensorUCBError
+from tensorucb.tables import TABLES, read
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +63,19 @@ def test_many_hostile_calls():
         fuzz.run(*job)
     _judge(fuzz)
     assert fuzz.tally.calls >= 20_000
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_hostile_cells_of_a_table_leave_their_row_out(table):
+    fields = TABLES[table]
+    for make in HOSTILE:
+        sound = {field.name: 1 for field in fields}
+        with suppress(TensorUCBError):  # of a column, such as ids of two kinds
+            report = read(table, [sound, {field.name: make() for field in fields}], fields).report
+            assert report.rows == 2
+            assert all(str(entry).isprintable() for entry in report.left_out)
+        with suppress(TensorUCBError):
+            read(table, {field.name: make() for field in fields}, fields)
 
 
 # Records that the package itself makes, types, and callables without arguments or with a whole experiment as theirs.

@@ -22,7 +22,7 @@ from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdE
 from tensorucb.features import UserProfile
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
-from tensorucb.graph._ids import WHOLE, IdIndex, describe_rows, id_array, id_column, kind_of
+from tensorucb.graph._ids import IdIndex, describe_rows, id_array, id_column, kind_of
 from tensorucb.memory import check_memory
 
 if TYPE_CHECKING:
@@ -136,9 +136,7 @@ class Network:
                 f"in row {lines[0]} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them.",
                 argument=name,
             )
-        numbers, graph_rows = column.str.contains(WHOLE), np.full(lines.size, -1, dtype=np.int64)
-        graph_rows[numbers.to_numpy()] = self._index.rows(column.filter(numbers).cast(int).to_numpy())
-        return graph_rows
+        return self._index.places(column).astype(np.int64)
 
     def edges_in_round(self, rows: I64, number: int, told: I64 | None = None) -> I64:
         """Out-edges of users that were there in a round, or of which it was ``told`` something; ascending."""

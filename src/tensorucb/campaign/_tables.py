@@ -252,14 +252,7 @@ def places_of(known_ids: NDArray[Any], ids: Sequence[Any] | pl.Series) -> I64:
     """The place of each id among those that are known, -1 for others."""
     import polars as pl
 
-    column = pl.Series(ids)
-    if known_ids.dtype.kind == "U":
-        return IdIndex(known_ids).rows(column.cast(pl.String).fill_null("")).astype(np.int64)
-    numbers = column.cast(pl.Int64, strict=False)
-    # 07 and 7.5 are no other way to write 7.
-    same = numbers.cast(column.dtype, strict=False).eq_missing(column) & numbers.is_not_null()
-    places = IdIndex(known_ids).rows(numbers.fill_null(0).to_numpy()).astype(np.int64)
-    return np.where(same.to_numpy(), places, -1)
+    return IdIndex(known_ids).places(pl.Series(ids)).astype(np.int64)
 
 
 def is_table(value: Any) -> bool:

@@ -169,10 +169,10 @@ def _blas() -> Iterator[Finding]:
 
 
 def _kernels() -> Iterator[Finding]:
-    from tensorucb.graph._kernels import row_offsets
+    from tensorucb._kernels import mix64
 
     advice = "Set NUMBA_CACHE_DIR to a directory that can be written to; each process compiles them again otherwise."
-    kept = row_offsets.compiled()._cache.cache_path
+    kept = mix64.compiled()._cache.cache_path
     if kept is None:
         yield Finding("kernels", "not kept", f"Compiled kernels cannot be kept. {advice}")
         return

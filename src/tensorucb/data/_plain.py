@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
 
 from tensorucb.checks import check_choice, check_path, check_text, shown, shown_path
@@ -16,6 +15,7 @@ from tensorucb.data._dataset import ActionLog, Dataset, check_dataset
 from tensorucb.errors import InputError, TableError
 from tensorucb.files import FORMULA, atomic_write, write_bytes
 from tensorucb.graph import Graph
+from tensorucb.graph._ids import IdIndex, id_array
 from tensorucb.moments import Duration, duration, duration_text
 from tensorucb.reports import LENIENT, FileReport, LeftOut, Report, Tolerance
 from tensorucb.tables import TABLES, Table, read
@@ -115,22 +115,19 @@ def _graph(links: pl.DataFrame, report: FileReport) -> tuple[Graph, FileReport]:
     report = report.without(loops, twins)
     if not links.height:
         raise TableError(f"{report.file} holds no usable link: {report}")
-    return Graph.from_edges(links["source"].to_numpy(), links["target"].to_numpy()), report
+    return Graph.from_edges(links["source"], links["target"]), report
 
 
 def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[ActionLog, FileReport]:
-    rows = pl.DataFrame({"user": graph.ids, "row": np.arange(graph.n_nodes, dtype=np.int32)})
-    rows = rows.with_columns(pl.col("user").cast(actions["user"].dtype))
-    actions = actions.join(rows, on="user", how="left", maintain_order="left")
-    actions, strangers = _set_aside(actions, actions["row"].is_not_null(), "a user without a link")
-    item_ids = actions["item"].unique().sort()
-    numbers = pl.DataFrame({"item": item_ids, "number": np.arange(len(item_ids), dtype=np.int32)})
-    actions = actions.join(numbers, on="item", how="left").sort("number", "time", "row", "line")
+    rows = IdIndex(graph.ids, lookups=actions.height).places(actions["user"])
+    actions = actions.with_columns(pl.Series("row", rows))
+    actions, strangers = _set_aside(actions, actions["row"] >= 0, "a user without a link")
+    item_ids = id_array(actions["item"].unique().sort(), "item")
+    numbers = IdIndex(item_ids, lookups=actions.height).places(actions["item"])
+    actions = actions.with_columns(pl.Series("number", numbers)).sort("number", "time", "row", "line")
     pairs = actions["number"].cast(pl.Int64) * graph.n_nodes + actions["row"]
     actions, repeats = _set_aside(actions, pairs.is_first_distinct(), "a repeated user and item; the earliest is kept")
-    # Text as NumPy strings, not as Python objects, which no file of ours may hold.
-    ids = item_ids.to_numpy() if item_ids.dtype == pl.Int64 else np.asarray(item_ids.to_list(), dtype=np.str_)
-    log = ActionLog(actions["row"].to_numpy(), actions["number"].to_numpy(), actions["time"].to_numpy(), ids)
+    log = ActionLog(actions["row"].to_numpy(), actions["number"].to_numpy(), actions["time"].to_numpy(), item_ids)
     return log, report.without(strangers, repeats)
 
 
@@ -140,19 +137,13 @@ def _assembled(name: str, links: Table, actions: Table | None, window: Duration 
     Links from a user to itself, repeated links, actions of users without a link and repeated pairs of user and
     item are sound rows that a graph and a log do not hold: they are left out and counted.
     """
-    link_frame, action_frame = links.frame, None if actions is None else actions.frame
+    link_frame = links.frame
     if {link_frame["source"].dtype, link_frame["target"].dtype} != {pl.Int64}:
-        # Ids of links and of actions are compared, so either all are whole numbers or all are text.
         link_frame = link_frame.with_columns(pl.col("source", "target").cast(pl.String))
-        action_frame = None if action_frame is None else action_frame.with_columns(pl.col("user").cast(pl.String))
-    elif action_frame is not None and action_frame["user"].dtype == pl.String:
-        # Somebody of the log has a text for an id where all links have numbers: they have no link.
-        text, number = pl.col("user"), pl.col("user").cast(pl.Int64, strict=False)
-        action_frame = action_frame.with_columns(pl.when(number.cast(pl.String) == text).then(number).alias("user"))
     graph, link_report = _graph(link_frame, links.report)
-    if actions is None or action_frame is None:
+    if actions is None:
         return Dataset(graph, ActionLog.empty(), name, window, Report((link_report,)))
-    log, action_report = _log(graph, action_frame, actions.report)
+    log, action_report = _log(graph, actions.frame, actions.report)
     return Dataset(graph, log, name, window, Report((link_report, action_report)))
 
 

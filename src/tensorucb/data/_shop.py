@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
@@ -20,9 +18,6 @@ from tensorucb.data.sandbox import Sandbox, make_sandbox
 from tensorucb.errors import InputError
 from tensorucb.files import write_bytes
 from tensorucb.rng import RngLike, as_generator
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _THEMES: dict[str, str] = {
     "tea": "green leaf calm herbal cup infusion organic mint blossom evening",
@@ -112,8 +107,6 @@ def make_shop(
     >>> shop.products.columns
     ['product', 'name', 'category', 'tags', 'price', 'released', 'description']
     """
-    import polars as pl
-
     generator, now = as_generator(rng), int(np.datetime64(_day(today), "s").astype(np.int64))
     n_products = check_count("n_products", n_products, 4, 100_000)
     box = make_sandbox(n_users, n_edges, n_products, len(_THEMES), product_effect=2.0, rng=generator)
@@ -147,8 +140,6 @@ def _purchases(
     start: tuple[int, int],
     rng: np.random.Generator,
 ) -> pl.DataFrame:
-    import polars as pl
-
     rows, numbers, steps = box.action_log(items, rng, starters=min(12, box.graph.n_nodes))
     # Each product is launched on a day of its own; a step of its cascade takes about a day.
     begin, days = start
@@ -160,8 +151,6 @@ def _purchases(
 
 def _with_strangers(later: pl.DataFrame) -> pl.DataFrame:
     """Every fifteenth buyer is somebody without an account in the network."""
-    import polars as pl
-
     guests = (pl.int_range(pl.len()) % 15) == 7
     return later.with_columns(
         pl.when(guests).then(pl.format("guest-{}", pl.int_range(pl.len()))).otherwise("user").alias("user")
@@ -171,8 +160,6 @@ def _with_strangers(later: pl.DataFrame) -> pl.DataFrame:
 def _described(
     mixtures: F64, products: NDArray[np.str_], new: I64, today: str, rng: np.random.Generator
 ) -> pl.DataFrame:
-    import polars as pl
-
     themes, words = list(_THEMES), [text.split() for text in _THEMES.values()]
     usual = rng.lognormal(2.5, 0.6, len(themes))
     rows = []
@@ -193,8 +180,6 @@ def _described(
 
 
 def _people(users: NDArray[np.str_], rng: np.random.Generator) -> pl.DataFrame:
-    import polars as pl
-
     cities = rng.choice(["Lisbon", "Porto", "Braga", "Faro"], users.size, p=[0.4, 0.3, 0.2, 0.1])
     return pl.DataFrame(
         {
@@ -211,7 +196,6 @@ def _people(users: NDArray[np.str_], rng: np.random.Generator) -> pl.DataFrame:
 _CONSENTS = ("yes", "Yes", "TRUE", "1", "no", "No", "")
 _SHARES = (0.3, 0.2, 0.15, 0.15, 0.1, 0.05, 0.05)
 _OPTED_OUT = 12
-_ORDERS = ("order", "buyer", "article", "bought_on", "amount")
 _SEED = 24  # of consent and opt-outs
 
 
@@ -224,83 +208,71 @@ def _exported_files(shop: Shop) -> dict[str, bytes]:
     have opted out, and two later exports of orders, of which the first lacks those that were booked late.
     """
     rng = np.random.default_rng(_SEED)
+    # Who follows whom: the other direction than influence.
+    since = 2015 + pl.int_range(pl.len()) % 11
+    followers = shop.followers.select(Follower="target", Followee="source", since=since)
     prices = dict(shop.products.select("product", "price").iter_rows())
     past = _orders(shop.purchases, prices, 1)
-    later = _orders(shop.later, prices, 1 + len(past))
-    soon = [row for number, row in enumerate(later) if number % 4]
-    bad = ["", "O-1;;p0001;2026-02-03;1,00 €", "O-2;u00001;p0001;2026-02-31;1,00 €", "O-3;u00001;p0001;soon;1,00 €"]
-    stranger = f"O-4;guest-0;p0001;{later[0].split(';')[3]};9,90 €"
+    later = _orders(shop.later, prices, 1 + past.height)
+    soon = later.filter(pl.int_range(pl.len()) % 4 > 0)
+    no_day, no_word = "O-2;u00001;p0001;2026-02-31;1,00 €", "O-3;u00001;p0001;soon;1,00 €"
+    stranger = f"O-4;guest-0;p0001;{later['bought_on'][0]};9,90 €"
+    bad: list[str | int] = ["", "O-1;;p0001;2026-02-03;1,00 €", no_day, no_word, stranger, 0, -1]
+    products = shop.products.rename({"product": "sku"}).with_columns(price=_in_euros(shop.products["price"]))
+    strategies = pl.DataFrame({"strategy": ["newsletter", "voucher"], "cost": ["€0.10", "€2.00"]})
+    customers = _customers(shop.users, rng)
     return {
-        "followers.csv": _followers(shop.followers),
-        "purchases.csv": _exported(_ORDERS, _strewn(past, [*bad, stranger, past[0], past[-1]]), ";"),
-        "products.csv": _exported_products(shop.products),
-        "users.csv": _customers(shop.users, rng),
-        "strategies.csv": _exported(("strategy", "cost"), ["newsletter,€0.10", "voucher,€2.00"], ","),
-        "optouts.csv": _opted_out(shop.users, rng),
-        "purchases-week1.csv": _exported(_ORDERS, _strewn(soon, [*bad, stranger, soon[0], soon[-1]]), ";"),
-        "purchases-week2.csv": _exported(_ORDERS, _strewn(later, [bad[0], bad[2], later[-1]]), ";"),
+        "followers.csv": _exported(followers, ";", ["", "u00001", "u00002;u00002;2021", 0, "u00003;;2020"]),
+        "purchases.csv": _exported(past, ";", bad),
+        "products.csv": _exported(products, ",", ["", 0, ",discontinued,,,,,", "p0002,half"]),
+        "users.csv": _exported(customers, ",", ["", 0, "u99999,Faro,30,yes,€1.00"]),
+        "strategies.csv": _exported(strategies, ",", []),
+        "optouts.csv": _exported(_opted_out(shop.users, rng), ";", ["", 0, "u99998;2026-01-31"]),
+        "purchases-week1.csv": _exported(soon, ";", bad),
+        "purchases-week2.csv": _exported(later, ";", ["", no_day, -1]),
     }
 
 
-def _followers(followers: pl.DataFrame) -> bytes:
-    """Who follows whom: the other direction than influence."""
-    rows = [f"{target};{source};{2015 + at % 11}" for at, (source, target) in enumerate(followers.iter_rows())]
-    dirt = ["", "u00001", "u00002;u00002;2021", rows[0], "u00003;;2020"]
-    return _exported(("Follower", "Followee", "since"), _strewn(rows, dirt), ";")
+def _orders(purchases: pl.DataFrame, prices: dict[str, float], first: int) -> pl.DataFrame:
+    amounts = [f"{prices[product]:,.2f} €".translate(str.maketrans(",.", ".,")) for product in purchases["product"]]
+    return purchases.select(
+        order=pl.Series([f"O{number:06d}" for number in range(first, first + purchases.height)]),
+        buyer="user",
+        article="product",
+        bought_on=purchases["time"].str.head(10),
+        amount=pl.Series(amounts),
+    )
 
 
-def _orders(purchases: pl.DataFrame, prices: dict[str, float], first: int) -> list[str]:
-    rows = []
-    for number, (user, product, time) in enumerate(purchases.iter_rows(), first):
-        amount = f"{prices[product]:,.2f} €".translate(str.maketrans(",.", ".,"))
-        rows.append(f"O{number:06d};{user};{product};{time[:10]};{amount}")
-    return rows
+def _customers(users: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
+    return users.select(
+        customer_id="user",
+        city="group",
+        age=pl.Series(["n/a" if at % 97 == 50 else str(age) for at, age in enumerate(users["age"])]),
+        email_optin=pl.Series(rng.choice(_CONSENTS, users.height, p=_SHARES)).replace("", None),
+        cost=_in_euros(users["cost"]),
+    )
 
 
-def _exported_products(products: pl.DataFrame) -> bytes:
-    rows = [
-        [product, name, category, tags, f"€{price:,.2f}", *others]
-        for product, name, category, tags, price, *others in products.iter_rows()
-    ]
-    lines = _csv_lines(rows)
-    dirt = ["", lines[0], ",discontinued,,,,,", "p0002,half"]
-    return _exported(("sku", *products.columns[1:]), _strewn(lines, dirt), ",")
+def _opted_out(users: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
+    chosen = rng.choice(users["user"].to_numpy(), min(_OPTED_OUT, users.height), replace=False)
+    days = [f"2026-01-{1 + at:02d}" for at in range(chosen.size)]
+    return pl.DataFrame({"customer_id": chosen, "unsubscribed_on": days})
 
 
-def _customers(users: pl.DataFrame, rng: np.random.Generator) -> bytes:
-    consents = rng.choice(_CONSENTS, users.height, p=_SHARES)
-    rows = [
-        [user, city, "n/a" if at % 97 == 50 else age, consent, f"€{cost:.2f}"]
-        for at, ((user, city, age, cost), consent) in enumerate(zip(users.iter_rows(), consents, strict=True))
-    ]
-    lines = _csv_lines(rows)
-    names = ("customer_id", "city", "age", "email_optin", "cost")
-    return _exported(names, _strewn(lines, ["", lines[0], "u99999,Faro,30,yes,€1.00"]), ",")
+def _in_euros(amounts: pl.Series) -> pl.Series:
+    return pl.Series([f"€{amount:,.2f}" for amount in amounts])
 
 
-def _opted_out(users: pl.DataFrame, rng: np.random.Generator) -> bytes:
-    chosen = rng.choice(users["user"].to_numpy(), min(_OPTED_OUT, users.height), replace=False).tolist()
-    rows = [f"{user};2026-01-{1 + at:02d}" for at, user in enumerate(chosen)]
-    return _exported(("customer_id", "unsubscribed_on"), _strewn(rows, ["", rows[0], "u99998;2026-01-31"]), ";")
+def _exported(table: pl.DataFrame, separator: str, dirt: Sequence[str | int]) -> bytes:
+    """A file with other lines strewn among its rows, at even distances; a number is a row that comes again.
 
-
-def _csv_lines(rows: Iterable[Sequence[Any]]) -> list[str]:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(rows)
-    return out.getvalue().splitlines()
-
-
-def _strewn(rows: list[str], dirt: Sequence[str]) -> list[str]:
-    """Rows with others among them, at even distances."""
-    lines: list[str] = []
+    With semicolons it is as a spreadsheet writes it, with a byte order mark and both line ends.
+    """
+    header, *rows = table.write_csv(separator=separator).splitlines()
+    lines = [header]
     parts = np.array_split(np.array(rows, dtype=np.object_), len(dirt) + 1)
-    for part, line in zip(parts, [*dirt, None], strict=True):
-        lines += [*part.tolist(), *([] if line is None else [line])]
-    return lines
-
-
-def _exported(names: Sequence[str], lines: Sequence[str], separator: str) -> bytes:
-    """A file; with semicolons it is as a spreadsheet writes it, with a byte order mark and both line ends."""
+    for part, line in zip(parts, [*dirt, ""], strict=True):
+        lines += [*part.tolist(), rows[line] if isinstance(line, int) else line]
     spreadsheet = separator == ";"
-    text = "\r\n".join if spreadsheet else "\n".join
-    return text([separator.join(names), *lines, ""]).encode("utf-8-sig" if spreadsheet else "utf-8")
+    return ("\r\n" if spreadsheet else "\n").join(lines).encode("utf-8-sig" if spreadsheet else "utf-8")

@@ -21,7 +21,6 @@ from tensorucb.graph._ids import (
     kind_of,
     refuse_missing,
 )
-from tensorucb.graph._kernels import sort_edges
 from tensorucb.memory import building, check_memory
 
 if TYPE_CHECKING:
@@ -51,18 +50,35 @@ def build_edges(
     by_name = {} if attributes is None else check_mapping("attributes", attributes, "a mapping of names to columns")
     needed = building(len(source), len(by_name), strings=kind_of(source) == "strings")
     check_memory(f"a network of {len(source):,} edges", needed)
-    columns = {name: attribute_column(values, name, len(source)).copy() for name, values in by_name.items()}
+    columns = {name: attribute_column(values, name, len(source)) for name, values in by_name.items()}
     ids = distinct_ids([source, target]) if nodes is None else node_ids(nodes)
     index = IdIndex(ids, lookups=2 * len(source))
     s, t = known_rows(index, source, "sources", "nodes"), known_rows(index, target, "targets", "nodes")
-    kept = _without_loops(s, t, ids, self_loops)
-    if kept is not None:
-        s = s[kept]
-        t = t[kept]
-        columns = {name: values[kept] for name, values in columns.items()}
-    dropped, given_edges = len(source) - s.size, s.size
-    s, t, columns = _sort_and_merge(s, t, ids, columns, kept)
-    return int(ids.size), s, t, ids, columns, given_edges - s.size, dropped
+    loops = s == t
+    _check_loops(loops, ids, s, self_loops)
+    # An edge as one number, by source and then by target; in place, since edges come by the ten millions.
+    keys = s.astype(np.int64)
+    keys *= ids.size
+    keys += t
+    # Where the edges stood in what came, which only attributes need.
+    rows = np.arange(keys.size if columns else 0)
+    if loops.any():
+        keys = keys[~loops]
+        rows = rows[~loops] if columns else rows
+    if columns:
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        rows = rows[order]
+    elif not (keys[1:] > keys[:-1]).all():
+        keys.sort()
+    repeats = np.flatnonzero(keys[1:] == keys[:-1]) + 1
+    if repeats.size:
+        _check_agreement(columns, rows, repeats, ids, keys)
+        keys = np.delete(keys, repeats)
+        rows = np.delete(rows, repeats) if columns else rows
+    s, t = (keys // ids.size).astype(np.int32), (keys % ids.size).astype(np.int32)
+    held = {name: frozen(values[rows]) for name, values in columns.items()}
+    return int(ids.size), s, t, ids, held, int(repeats.size), int(np.count_nonzero(loops))
 
 
 def check_self_loops(self_loops: str) -> None:
@@ -106,50 +122,31 @@ def rows_by_id(index: IdIndex, ids: ArrayLike) -> I64:
     return known_rows(index, column, "ids", "the graph").astype(np.int64)
 
 
-def _without_loops(s: I32, t: I32, ids: NDArray[Any], self_loops: SelfLoops) -> NDArray[np.intp] | None:
-    """The edges that are no self-loops; None where all are none."""
-    loops = s == t
+def _check_loops(loops: NDArray[np.bool_], ids: NDArray[Any], s: I32, self_loops: SelfLoops) -> None:
+    """Refuse self-loops, unless they are to be left out and something else is left."""
     count = int(np.count_nonzero(loops))
-    if not count:
-        return None
-    if self_loops == "error":
+    if count and self_loops == "error":
         first = int(loops.argmax())
         raise InputError(
             f"{count} self-loop{'s' if count > 1 else ''}, the first in row {first + 1}: "
             f"{shown(ids[s[first]].item())} points at itself. Pass self_loops='drop' to leave them out."
         )
-    if count == s.size:
+    if count == loops.size:
         raise InputError("a graph needs at least one edge; all of these are self-loops.")
-    return np.flatnonzero(~loops)
 
 
-def _sort_and_merge(
-    s: I32, t: I32, ids: NDArray[Any], columns: _Attributes, kept: NDArray[np.intp] | None
-) -> tuple[I32, I32, _Attributes]:
-    rises = (s[1:] > s[:-1]) | ((s[1:] == s[:-1]) & (t[1:] > t[:-1]))
-    if rises.all():  # sorted already, without repeats
-        return s, t, columns
-    s, t, order = sort_edges(frozen(s), frozen(t), ids.size, bool(columns))
-    columns = {name: values[order] for name, values in columns.items()}
-    # In place, since edges come by the ten millions.
-    fresh = np.ones(s.size, dtype=np.bool_)
-    np.not_equal(t[1:], t[:-1], out=fresh[1:])
-    np.logical_or(fresh[1:], s[1:] != s[:-1], out=fresh[1:])
-    repeats = np.flatnonzero(~fresh)
-    if not repeats.size:
-        return s, t, columns
+def _check_agreement(columns: _Attributes, rows: I64, repeats: I64, ids: NDArray[Any], keys: I64) -> None:
+    """Refuse edges that come again with other values; ``repeats`` are their places behind equal ones."""
     for name, values in columns.items():
-        differ = repeats[values[repeats] != values[repeats - 1]]
+        differ = repeats[values[rows[repeats]] != values[rows[repeats - 1]]]
         if differ.size:
-            e = int(differ[0])
-            edge = f"{shown(ids[s[e]].item())} -> {shown(ids[t[e]].item())}"
-            rows = order if kept is None else kept[order]
+            source, target = (shown(ids[row].item()) for row in divmod(int(keys[differ[0]]), ids.size))
+            former, again = rows[differ[0] - 1], rows[differ[0]]
             raise InputError(
-                f"edge {edge} comes in rows {rows[e - 1] + 1} and {rows[e] + 1} with different values of "
-                f"{shown(name)}: {values[e - 1]} and {values[e]}; {differ.size} such repeats in all. "
+                f"edge {source} -> {target} comes in rows {former + 1} and {again + 1} with different values of "
+                f"{shown(name)}: {values[former]} and {values[again]}; {differ.size} such repeats in all. "
                 "Aggregate the rows of each edge first."
             )
-    return s[fresh], t[fresh], {name: values[fresh] for name, values in columns.items()}
 
 
 def attribute_column(values: Any, name: str, length: int) -> NDArray[Any]:

@@ -31,12 +31,6 @@ def _attribute_names(attributes: Any) -> list[str]:
     return [check_text(f"attributes[{i}]", name) for i, name in enumerate(names)]
 
 
-def _check_columns(present: Sequence[Any], names: Sequence[str]) -> None:
-    missing = [name for name in names if name not in present]
-    if missing:
-        raise InputError(f"no column {shown(missing[0])}; the columns are {shown(list(present))}.")
-
-
 def check_format(file: Path, id_type: Any, separator: Any) -> None:
     """Refuse a file whose format nobody knows, and what `Graph.read` cannot do with its format."""
     from tensorucb._delimited import PARQUET, TEXT, suffix_of
@@ -83,7 +77,9 @@ def frame_columns(frame: Any, source: str, target: str, attributes: Sequence[str
 
     names = column_names(source, target, attributes)
     columns = as_frame("frame", frame)
-    _check_columns(columns.columns, names)
+    missing = [name for name in names if name not in columns.columns]
+    if missing:
+        raise InputError(f"no column {shown(missing[0])}; the columns are {shown(columns.columns)}.")
     values = {name: columns[name] for name in names[2:]}
     return {"sources": columns[source], "targets": columns[target], "attributes": values}
 

@@ -16,9 +16,9 @@ from tensorucb.arrays import I32, I64
 from tensorucb.checks import array_of, check_count, check_mapping, check_path, check_rows, shown, shown_path
 from tensorucb.errors import FileFormatError, InputError, MissingExtraError, ShapeError, UnknownIdError
 from tensorucb.files import cache_directory
+from tensorucb.graph import _convert
 from tensorucb.graph._build import SelfLoops, attribute_column, build_edges, check_self_loops, node_ids, rows_by_id
 from tensorucb.graph._ids import IdIndex, describe_rows, frozen
-from tensorucb.graph._kernels import transpose
 from tensorucb.memory import check_memory, transposing
 
 if TYPE_CHECKING:
@@ -161,17 +161,16 @@ class Graph:
         >>> Graph.read("follows.csv", source="leader", target="follower")
         Graph(n_nodes=3, n_edges=2, ids=strings)
         """
-        from tensorucb.graph._convert import check_format, column_names, read_columns
         from tensorucb.graph._kept import kept_graph
 
-        file, names = check_path("path", path), column_names(source, target, attributes)
-        check_format(file, id_type, separator)
+        file, names = check_path("path", path), _convert.column_names(source, target, attributes)
+        _convert.check_format(file, id_type, separator)
         check_self_loops(self_loops)
         if nodes is not None:
             nodes = node_ids(nodes)
 
         def read() -> Graph:
-            frame = read_columns(file, names, id_type, separator)
+            frame = _convert.read_columns(file, names, id_type, separator)
             columns: dict[str, Any] = {"source": source, "target": target, "attributes": names[2:]}
             try:
                 return cls.from_frame(frame, **columns, nodes=nodes, self_loops=self_loops)
@@ -205,9 +204,7 @@ class Graph:
         >>> Graph.from_frame(table, source="leader", target="follower", attributes=["p"])
         Graph(n_nodes=3, n_edges=2, ids=strings, attributes=['p'])
         """
-        from tensorucb.graph._convert import frame_columns
-
-        columns = frame_columns(frame, source, target, attributes)
+        columns = _convert.frame_columns(frame, source, target, attributes)
         return cls.from_edges(**columns, nodes=nodes, self_loops=self_loops)
 
     @classmethod
@@ -221,9 +218,7 @@ class Graph:
         >>> Graph.from_networkx(nx.path_graph(4))
         Graph(n_nodes=4, n_edges=6, ids=integers)
         """
-        from tensorucb.graph._convert import networkx_columns
-
-        return cls.from_edges(**networkx_columns(network, attributes), self_loops=self_loops)
+        return cls.from_edges(**_convert.networkx_columns(network, attributes), self_loops=self_loops)
 
     @classmethod
     def from_igraph(cls, network: Any, *, attributes: Sequence[str] = (), self_loops: SelfLoops = "error") -> Graph:
@@ -231,9 +226,7 @@ class Graph:
 
         Ids are the vertices' ``name`` if they have one, else their numbers.
         """
-        from tensorucb.graph._convert import igraph_columns
-
-        return cls.from_edges(**igraph_columns(network, attributes), self_loops=self_loops)
+        return cls.from_edges(**_convert.igraph_columns(network, attributes), self_loops=self_loops)
 
     @classmethod
     def from_scipy(
@@ -256,9 +249,7 @@ class Graph:
         >>> graph.attributes["p"].tolist()
         [0.5]
         """
-        from tensorucb.graph._convert import scipy_columns
-
-        return cls.from_edges(**scipy_columns(matrix, attribute, nodes), self_loops=self_loops)
+        return cls.from_edges(**_convert.scipy_columns(matrix, attribute, nodes), self_loops=self_loops)
 
     @property
     def n_edges(self) -> int:
@@ -282,9 +273,13 @@ class Graph:
 
     @cached_property
     def _transposed(self) -> tuple[I64, I32]:
+        from scipy.sparse import csr_array
+
         check_memory(f"a network of {self.n_edges:,} edges by target", transposing(self.n_nodes, self.n_edges))
-        edges, sources = transpose(self.targets, self.out_offsets, self.in_offsets)
-        return frozen(edges), frozen(sources)
+        numbers = np.arange(self.n_edges, dtype=np.int32)
+        by_source = csr_array((numbers, self.targets, self.out_offsets.astype(np.int32)), (self.n_nodes,) * 2)
+        by_target = by_source.tocsc()
+        return frozen(by_target.data.astype(np.int64)), frozen(by_target.indices)
 
     @property
     def in_edges(self) -> I64:
@@ -442,7 +437,7 @@ class Graph:
 
 
 def _row_offsets(rows: I32, n: int) -> I64:
-    """The n + 1 bounds of each row's run, were ``rows`` sorted; by NumPy, since kernels take half a second to load."""
+    """The n + 1 bounds of each row's run, were ``rows`` sorted."""
     offsets = np.zeros(n + 1, dtype=np.int64)
     for start in range(0, rows.size, _AT_ONCE):
         offsets[1:] += np.bincount(rows[start : start + _AT_ONCE], minlength=n)

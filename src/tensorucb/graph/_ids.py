@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.arrays import F64, I32, I64
+from tensorucb.arrays import I32, I64
 from tensorucb.checks import LONGEST_TEXT, array_of, is_missing, plain, refusal, shown
 from tensorucb.errors import InputError, ShapeError
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     Column = I64 | pl.Series
-
-WHOLE = "^(0|-?[1-9][0-9]{0,17})$"
-"""How a whole number is written, so that the text says no more than the number: 007 is not how 7 is written."""
 
 _SHOWN = 5
 # Up to here every whole number is a float.
@@ -80,111 +77,67 @@ def id_column(values: Any, name: str) -> Column:
 
     Floats pass if they are whole, as pandas makes them.
     """
-    if type(values).__module__.startswith("polars"):
-        return _from_polars(values, name)
-    if isinstance(values, list | tuple):
-        return _from_objects(list(values), name)
-    array = array_of(name, values, "a column of whole numbers or strings")
-    if array.ndim != 1:
-        raise ShapeError(f"must be one-dimensional; got an array of shape {array.shape}.", argument=name)
-    if array.dtype.kind in "iu":
-        return _from_integers(array, name)
-    if array.dtype.kind == "f":
-        return _from_floats(array, name)
-    if array.dtype.kind in "UTO":
-        return _from_objects(array.tolist(), name)
-    raise InputError(f"must be whole numbers or strings; got values of type {array.dtype!s:.40}.", argument=name)
-
-
-def _from_polars(series: Any, name: str) -> Column:
     import polars as pl
 
-    if not isinstance(series, pl.Series):
-        raise refusal(name, "a column", series, "Use Graph.from_frame for a frame.")
-    if series.null_count():
-        refuse_missing(name, series.is_null().to_numpy())
-    if isinstance(series.dtype, pl.String | pl.Categorical | pl.Enum):
-        return _sound_strings(series.cast(pl.String), name)
-    if series.dtype.is_integer() and series.dtype not in (pl.Int128, pl.UInt128):
-        return _from_integers(series.to_numpy(), name)
-    if series.dtype.is_float():
-        return _from_floats(series.cast(pl.Float64).to_numpy(), name)
-    raise InputError(f"must be whole numbers or strings; got values of type {series.dtype!s:.40}.", argument=name)
+    from tensorucb._cells import id_cells
+    from tensorucb.tables import as_column
+
+    if type(values).__module__.startswith("polars") and not isinstance(values, pl.Series):
+        raise refusal(name, "a column", values, "Use Graph.from_frame for a frame.")
+    if not isinstance(values, list | tuple | pl.Series):
+        array = array_of(name, values, "a column of whole numbers or strings")
+        if array.ndim != 1:
+            raise ShapeError(f"must be one-dimensional; got an array of shape {array.shape}.", argument=name)
+        if array.dtype.kind == "i":
+            return array.astype(np.int64, copy=False)
+        if array.dtype.kind not in "ufUTO":
+            raise _of_type(name, array.dtype)
+        values = array
+    cells = as_column(name, values)
+    ids = id_cells(cells)
+    if ids.null_count():
+        _refuse(name, cells, values, ids.is_null().arg_true().to_numpy())
+    return ids if ids.dtype == pl.String else ids.to_numpy()
 
 
-def _from_integers(array: NDArray[Any], name: str) -> I64:
-    if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
-        raise InputError(
-            f"must fit in 64 bits with a sign; got {array.max()} (row {array.argmax() + 1}).", argument=name
-        )
-    return array.astype(np.int64, copy=False)
+def _of_type(name: str, dtype: Any) -> InputError:
+    return InputError(f"must be whole numbers or strings; got values of type {dtype!s:.40}.", argument=name)
 
 
-def _from_floats(values: ArrayLike, name: str) -> I64:
-    with np.errstate(over="ignore"):
-        array: F64 = np.asarray(values, dtype=np.float64)
-    refuse_missing(name, np.isnan(array))
-    bad = np.flatnonzero((array != np.floor(array)) | (np.abs(array) > _EXACT))
-    if bad.size:
-        raise InputError(
-            f"must be whole numbers (up to 2^53 when they come as floats) or strings; "
-            f"got {describe_rows(array[bad[:_SHOWN]].tolist(), bad)}.",
-            argument=name,
-        )
-    return array.astype(np.int64)
+def _refuse(name: str, cells: pl.Series, values: Any, wrong: I64) -> NoReturn:
+    """Say what is wrong with cells that are no ids; ``values`` are what the caller passed."""
+    from tensorucb._cells import of_two_kinds
 
-
-def _from_objects(values: list[Any], name: str) -> Column:
-    types = set(map(type, values))
-    if any(issubclass(kind, list | tuple | np.ndarray) for kind in types):
+    if cells.dtype.is_temporal() and not isinstance(values, list | tuple):
+        raise _of_type(name, values.dtype)
+    held = cells.to_list()
+    refuse_missing(name, [is_missing(value) for value in held])
+    row = int(wrong[0]) + 1
+    first = held[row - 1]
+    if isinstance(first, str):
+        raise InputError(_unsound(first, row), argument=name)
+    if isinstance(first, float):
+        bad = describe_rows([held[i] for i in wrong[:_SHOWN]], wrong)
+        wanted = "whole numbers (up to 2^53 when they come as floats) or strings"
+        raise InputError(f"must be {wanted}; got {bad}.", argument=name)
+    if isinstance(first, int) and not isinstance(first, bool):
+        raise InputError(f"must fit in 64 bits with a sign; got {shown(first)} (row {row}).", argument=name)
+    if not isinstance(values, list | tuple) and values.dtype != object:
+        raise _of_type(name, values.dtype)
+    if isinstance(first, list | tuple | np.ndarray):
         raise ShapeError("must be one-dimensional; its elements are sequences.", argument=name)
-    if types and all(issubclass(kind, str) for kind in types):
-        import polars as pl
-
-        try:
-            return _sound_strings(pl.Series(values, dtype=pl.String), name)
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"holds {shown(error.object)}, which is not valid Unicode. Rename such ids.", argument=name
-            ) from None
-    try:
-        if all(issubclass(kind, int | np.integer) and not issubclass(kind, bool | np.timedelta64) for kind in types):
-            return np.array(values, dtype=np.int64)
-        refuse_missing(name, [is_missing(value) for value in values])
-        numbers = all(issubclass(kind, int | float | np.integer | np.floating) for kind in types)
-        # NumPy counts a duration among the integers.
-        if numbers and not any(issubclass(kind, bool | np.timedelta64) for kind in types):
-            return _from_floats(values, name)
-    except OverflowError:
-        raise InputError("must fit in 64 bits with a sign; a number does not.", argument=name) from None
-    first: dict[type, str] = {}
-    for row, value in enumerate(values):
-        first.setdefault(type(value), f"{shown(value, 40)} of type {type(value).__name__} (row {row + 1})")
-    came = " and ".join(list(first.values())[:3])
-    if bytes in types:
-        raise InputError(f"must be whole numbers or strings; got {came}. Decode bytes first.", argument=name)
-    raise InputError(
-        f"must be all whole numbers or all strings; got {came}. Convert them to one type first.", argument=name
-    )
+    raise of_two_kinds(name, held)
 
 
-def _sound_strings(strings: pl.Series, name: str) -> pl.Series:
-    """Refuse what could not be stored, or would be changed by an array of strings."""
-    lengths = strings.str.len_chars()
-    if len(strings) and lengths.min() == 0:
-        row = (lengths.arg_min() or 0) + 1
-        raise InputError(f"holds an empty text (row {row}). Give every id at least one character.", argument=name)
-    if len(strings) and lengths.max() > LONGEST_TEXT:  # type: ignore[operator]
-        row = lengths.arg_max() or 0
-        raise InputError(
-            f"holds a text of {lengths[row]:,} characters (row {row + 1}); ids may have {LONGEST_TEXT}. Shorten it.",
-            argument=name,
-        )
-    if strings.str.contains("\0", literal=True).any():
-        raise InputError(
-            "holds the character NUL, which arrays of strings cannot keep. Rename such ids.", argument=name
-        )
-    return strings
+def _unsound(text: str, row: int) -> str:
+    """Why a text cannot be stored, or would be changed by an array of strings."""
+    if not text:
+        return f"holds an empty text (row {row}). Give every id at least one character."
+    if len(text) > LONGEST_TEXT:
+        return f"holds a text of {len(text):,} characters (row {row}); ids may have {LONGEST_TEXT}. Shorten it."
+    if "\0" in text:
+        return "holds the character NUL, which arrays of strings cannot keep. Rename such ids."
+    return f"holds {shown(text)}, which is not valid Unicode. Rename such ids."
 
 
 def distinct_ids(columns: Sequence[Column]) -> NDArray[Any]:
@@ -222,6 +175,8 @@ class IdIndex:
 
     def rows(self, column: Column) -> I32:
         """The row of each id, -1 where the index does not hold it; the column is of the index's kind."""
+        if not self.ids.size:
+            return np.full(len(column), -1, dtype=np.int32)
         if isinstance(column, np.ndarray) and self._table is not None:
             low, table = self._table
             inside = (column >= low) & (column <= low + table.size - 1)
@@ -234,6 +189,16 @@ class IdIndex:
         places = np.searchsorted(self.ids, wanted, sorter=self._order)
         rows = self._order[np.minimum(places, self.ids.size - 1)]
         return np.where(self.ids[rows] == wanted, rows, np.int32(-1))
+
+    def places(self, column: pl.Series) -> I32:
+        """The row of each id, be it read as a number or as text, -1 for others: 007 and 7.5 are no way to write 7."""
+        import polars as pl
+
+        if self.kind == "strings":
+            return self.rows(column.cast(pl.String).fill_null(""))
+        numbers = column.cast(pl.Int64, strict=False)
+        same = (numbers.cast(column.dtype, strict=False) == column).fill_null(False)
+        return np.where(same.to_numpy(), self.rows(numbers.fill_null(0).to_numpy()), np.int32(-1))
 
     @cached_property
     def _table(self) -> tuple[int, I32] | None:
