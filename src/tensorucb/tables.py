@@ -389,6 +389,11 @@ def check_names(name: str, columns: Any, meanings: Sequence[str]) -> dict[str, s
     return names
 
 
+def _named(column: str) -> str:
+    """The names of columns for a message, printable and without quotes."""
+    return shown(column, 400)[1:-1]
+
+
 def find_columns(
     origin: str,
     header: Sequence[str],
@@ -408,24 +413,24 @@ def find_columns(
         if len(matches) == 1:
             names[field.name] = matches[0]
             if list(header).count(matches[0]) > 1:
-                raise TableError(f"{origin} has the column {matches[0]} more than once. Leave one.")
+                raise TableError(f"{origin} has the column {_named(matches[0])} more than once. Leave one.")
         elif matches:
-            wrong[field.name] = f"could mean several columns by {field.name}: {', '.join(matches)}"
+            wrong[field.name] = f"could mean several columns by {field.name}: {', '.join(map(_named, matches))}"
         elif told or not field.optional:
             usual = [name for name in field.usual if name != field.name]
             others = f" (or {', '.join(usual)})" if usual and not told else ""
-            wrong[field.name] = f"has no column {told or field.name}{others}"
+            wrong[field.name] = f"has no column {_named(told or field.name)}{others}"
     if wrong and not header:
         raise error(f"{origin} is empty: there is not even a line with the names of columns.")
     if wrong:
         raise error(
-            f"{origin} {', '.join(wrong.values())}; its columns are {shown(', '.join(map(str, header)), 400)[1:-1]}.",
+            f"{origin} {', '.join(wrong.values())}; its columns are {_named(', '.join(map(str, header)))}.",
             advice=("Say which column it is with ", *_repairs(list(wrong), part_of), ".") if part_of != "" else "",
         )
     shared = [meaning for meaning in names if list(names.values()).count(names[meaning]) > 1]
     if shared:
         raise TableError(
-            f"{origin}: the column {names[shared[0]]} cannot be the {' and the '.join(shared)} at once.",
+            f"{origin}: the column {_named(names[shared[0]])} cannot be the {' and the '.join(shared)} at once.",
             advice=("Name another one with ", *_repairs(shared[1:], part_of), "."),
         )
     return names
