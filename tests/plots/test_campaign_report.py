@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,35 +145,21 @@ def test_something_else_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="Chromium is not installed (Debian: chromium)")
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "light"), (390, "dark")])
-def test_the_page_in_a_browser(page, tmp_path, width, scheme):
-    sync_api = pytest.importorskip("playwright.sync_api")
+def test_the_page_in_a_browser(opened, page, tmp_path, width, scheme):
     path = page.save(tmp_path / "report.html")
-    options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    options += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--disable-quic"]
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        tab, complaints, requests = context.new_page(), [], []
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        tab.on("request", lambda request: requests.append(request.url))
-        tab.goto(path.as_uri())
-        figures = len(specifications(page))
-        tab.wait_for_function(f"document.querySelectorAll('.chart svg.marks[aria-label]').length === {figures}")
-        assert complaints == []
-        assert requests == [path.as_uri()]
-        assert tab.evaluate("document.documentElement.scrollWidth") <= width
-        assert [tab.locator(landmark).count() for landmark in ("main", "header", "footer", "h1")] == [1, 1, 1, 1]
-        assert tab.locator("h2").count() == len(page.sections)
-        assert tab.locator(".chart svg.marks").first.get_attribute("aria-label").startswith("For each of 5 rounds")
-        inside = "(e) => e.getBoundingClientRect().right <= document.documentElement.clientWidth"
-        assert all(frame.evaluate(inside) for frame in tab.locator("section").all())
-        assert (
-            "," not in tab.locator(".chart svg.marks").first.locator(".mark-text.role-axis-title").last.text_content()
-        )
-        browser.close()
+    tab, complaints = opened(path, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    figures = len(specifications(page))
+    assert tab.locator(".chart svg.marks[aria-label]").count() == figures
+    assert complaints == []
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert [tab.locator(landmark).count() for landmark in ("main", "header", "footer", "h1")] == [1, 1, 1, 1]
+    assert tab.locator("h2").count() == len(page.sections)
+    first = tab.locator(".chart svg.marks").first
+    assert first.get_attribute("aria-label").startswith("For each of 5 rounds")
+    inside = "(e) => e.getBoundingClientRect().right <= document.documentElement.clientWidth"
+    assert all(frame.evaluate(inside) for frame in tab.locator("section").all())
+    assert "," not in first.locator(".mark-text.role-axis-title").last.text_content()
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ _EXTRAS = {
     "bench": "other libraries beside ours in `python -m benchmarks`",
 }
 _LITTLE_MEMORY = 2**30
+# numba[more]>=0.63; extra == "bench"
+_REQUIREMENT = re.compile(r"""([\w.-]+)(?:\[[^]]*\])?\s*(?:>=([\w.]+))?[^;]*(?:;.*extra\s*==\s*['"]([\w-]+))?""")
 
 
 class Finding(NamedTuple):
@@ -107,11 +109,9 @@ def _packages(extra: str) -> list[Finding]:
         return []
     findings = []
     for line in lines:
-        needed, _, marker = line.partition(";")
-        belongs = re.search(r"""extra\s*==\s*['"]([\w-]+)['"]""", marker)
-        if (belongs[1] if belongs else "") == extra:
-            name, least = re.match(r"([\w.-]+)(?:\[[^]]*\])?\s*(?:>=([\w.]+))?", needed.strip()).groups()  # type: ignore[union-attr]
-            findings.append(_package(name, least or "0"))
+        name, least, needed_by = _REQUIREMENT.match(line).groups(default="")  # type: ignore[union-attr]
+        if needed_by == extra:
+            findings.append(_package(name, least))
     return findings
 
 
