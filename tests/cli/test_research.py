@@ -209,3 +209,16 @@ def test_files_that_cannot_be_written_are_refused_first(option, folder):
 def test_the_bound_needs_the_papers_policy(folder):
     said = run("reproduce", "bound", "--data", "data", "--policy", "LinUCB", code=2).stderr
     assert "--policy 'TensorUCB (paper)'" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "named"),
+    [
+        (("tune", "--data", "data"), ("--out", "a", "--csv", "a"), "--csv and --out"),
+        (("tune", "--data", "data"), ("--csv", "tensorucb-settings.toml"), "--csv and --out"),
+        (("compare", "--data", "data"), ("--latex", "a", "--csv", "a"), "--csv and --latex"),
+    ],
+)
+def test_two_files_of_one_name_are_refused_first(command, options, named, folder):
+    assert f"{named} both name '{options[-1]}'" in run(*command, *options, code=1).stderr
+    assert not (folder / options[-1]).exists()

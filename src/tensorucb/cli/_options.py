@@ -137,11 +137,14 @@ def typed(text: str) -> str:
         return text
 
 
+def nearest_existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that is there."""
+    return next(each for each in (path, *path.parents) if each.exists())
+
+
 def _writable(directory: Path, option: str) -> Path:
     """A directory to write to; refused before anything is computed if that is not possible."""
-    existing = directory
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
+    existing = nearest_existing(directory)
     if not existing.is_dir():
         raise InputError(f"{option} {str(directory)!r} cannot be a directory: {str(existing)!r} is a file.")
     if not os.access(existing, os.W_OK | os.X_OK):
@@ -160,9 +163,11 @@ def writable_file(context: Context, parameter: CallbackParam, path: Path | None)
     if path.is_dir():
         raise InputError(f"--{parameter.name} {str(path)!r} is a directory; name a file.")
     _writable(path.parent, f"--{parameter.name}")
-    other = context.params.get({"csv": "latex", "latex": "csv"}.get(str(parameter.name), ""))
-    if other is not None and path.absolute() == other.absolute():
-        raise InputError(f"--csv and --latex both name {str(path)!r}; give each a file of its own.")
+    for other in ("csv", "latex", "out"):
+        taken = None if other == parameter.name else context.params.get(other)
+        if taken is not None and path.absolute() == taken.absolute():
+            first, second = sorted((other, str(parameter.name)))
+            raise InputError(f"--{first} and --{second} both name {str(path)!r}; give each a file of its own.")
     return path
 
 

@@ -81,9 +81,7 @@ def say(text: str = "", *, err: bool = False) -> None:
         whole: Any = {"break_long_words": False, "break_on_hyphens": False, "replace_whitespace": False}
         width, lines = shutil.get_terminal_size().columns, text.split("\n")
         text = "\n".join(
-            line
-            if len(line) <= width
-            else textwrap.fill(line, width, subsequent_indent=line[: len(line) - len(line.lstrip())], **whole)
+            textwrap.fill(line, width, subsequent_indent=line[: len(line) - len(line.lstrip())], **whole)
             for line in lines
         )
     _write(text + "\n", err=err)

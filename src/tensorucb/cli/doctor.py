@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from typer import Option
 
+from tensorucb.cli._options import nearest_existing
 from tensorucb.cli._output import Answer, Table
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
@@ -202,10 +203,8 @@ def _can_write(folder: Path) -> bool:
     """Whether files can be made there; a directory that is not there yet can be made."""
     import tempfile
 
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
     try:
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.TemporaryFile(dir=nearest_existing(folder)):
             return True
     except OSError:
         return False
