@@ -162,6 +162,12 @@ def test_the_page_in_a_browser(opened, page, tmp_path, width, scheme):
     assert "," not in first.locator(".mark-text.role-axis-title").last.text_content()
 
 
+def test_many_open_rounds_stand_side_by_side_until_one_is_closed(progress):
+    rounds = [replace(entry, status="open", within=None) for entry in daily(progress, 70)]
+    document = drawn(replace(progress, calibration=None), rounds, "Responses beside expectation")
+    assert {row["state"] for row in document["layer"][0].get("data", document.get("data"))["values"]} == {"still open"}
+
+
 @pytest.mark.parametrize(
     ("count", "days", "unit", "blocks"),
     [(61, 1.0, "by week", 9), (200, 1.0, "by week", 29), (2000, 0.5, "by month", 33), (90, 0.001, "3 at a time", 30)],

@@ -119,8 +119,8 @@ class _Timeline:
         )
         return alt.X("round:O", title="Opened", axis=axis)
 
-    def blocks(self) -> tuple[str, list[_Block]]:
-        """Rounds by week or by month, or if these are too few or too many, so many at a time; and which of these."""
+    def blocks(self) -> tuple[str, str, list[_Block]]:
+        """Rounds by "week" or "month", or if these are too few or too many, so many at a time; which, and in words."""
         for unit, days in (("week", 7), ("month", 30)):
             dated: dict[date, list[RoundProgress]] = {}
             for entry, day in zip(self.rounds, self.days, strict=True):
@@ -128,23 +128,31 @@ class _Timeline:
                 dated.setdefault(begin, []).append(entry)
             if _FEWEST_BLOCKS <= len(dated) <= MOST_ROUNDS:
                 begins = [datetime.combine(day, time()) for day in sorted(dated)]
-                return f"by {unit}", [
-                    _Block(begin.isoformat(), (begin + _FILLED * days * _DAY).isoformat(), dated[begin.date()])
-                    for begin in begins
-                ]
+                return (
+                    unit,
+                    f"by {unit}",
+                    [
+                        _Block(begin.isoformat(), (begin + _FILLED * days * _DAY).isoformat(), dated[begin.date()])
+                        for begin in begins
+                    ],
+                )
         size = -(-len(self.rounds) // (MOST_ROUNDS // 2))
         blocks = [self.rounds[at : at + size] for at in range(0, len(self.rounds), size)]
         spans = [(block[0].number, block[-1].number + 1) for block in blocks]
-        return f"{size} at a time", [
-            _Block(begin, begin + _FILLED * (end - begin), block)
-            for (begin, end), block in zip(spans, blocks, strict=True)
-        ]
+        return (
+            "",
+            f"{size} at a time",
+            [
+                _Block(begin, begin + _FILLED * (end - begin), block)
+                for (begin, end), block in zip(spans, blocks, strict=True)
+            ],
+        )
 
     def thinned(self) -> tuple[list[int], str]:
         """Which places of a running line are drawn: all, or the last one of each block; and what to say of it."""
         if len(self.rounds) <= MOST_ROUNDS:
             return list(range(len(self.rounds))), ""
-        said, blocks = self.blocks()
+        _, said, blocks = self.blocks()
         place = {entry.number: at for at, entry in enumerate(self.rounds)}
         lasts = sorted(max(place[entry.number] for entry in block.rounds) for block in blocks)
         return lasts, f"; {len(self.rounds):,} rounds, {said}"
@@ -159,8 +167,9 @@ def expected_and_observed(progress: CampaignProgress) -> Any:
     More rounds than can be told apart are put together by week or month, or as many of them as fill so many places.
     """
     compared = _Timeline.of(progress, lambda entry: entry.expected is not None)
-    if len(compared.rounds) > MOST_ROUNDS:
-        return _expected_together(_Timeline.of(progress, _counts))
+    closed = _Timeline.of(progress, _counts)
+    if closed.rounds and len(compared.rounds) > MOST_ROUNDS:
+        return _expected_together(closed)
     return _expected_by_round(compared, product_names(progress))
 
 
@@ -218,7 +227,7 @@ def _users(field: str, title: str = "Users") -> Any:
 
 def _expected_together(closed: _Timeline) -> Any:
     """The same of closed rounds, put together: sums of what was expected and of what came."""
-    said, blocks = closed.blocks()
+    unit, said, blocks = closed.blocks()
     rows = [
         {
             "begin": block.begin,
@@ -234,8 +243,7 @@ def _expected_together(closed: _Timeline) -> Any:
     ]
     tip = formatted(",d", "first round", "last round", "rounds", "responses")
     tip += [*formatted(",.1f", "expected"), *formatted(",d", "intervals held")]
-    if said in ("by week", "by month"):
-        unit = said.removeprefix("by ")
+    if unit:
         x = alt.X("begin:T", title=f"Opened in the {unit} of", axis=_axis_of_blocks(unit, blocks))
         tip.insert(0, alt.Tooltip("begin:T", title=f"{unit} of", format="%d %b %Y"))
     else:
