@@ -162,6 +162,13 @@ def test_the_page_in_a_browser(opened, page, tmp_path, width, scheme):
     assert "," not in first.locator(".mark-text.role-axis-title").last.text_content()
 
 
+def test_products_of_one_name_have_places_of_their_own(progress):
+    first = progress.products[0]
+    products = tuple(replace(first, id=i, name=name) for i, name in enumerate(("tea", "tea", "tea (2)")))
+    document = drawn(replace(progress, products=products), progress.rounds, "Products")
+    assert len({row["group"] for row in document["layer"][0]["data"]["values"]}) == 3
+
+
 def test_many_open_rounds_stand_side_by_side_until_one_is_closed(progress):
     rounds = [replace(entry, status="open", within=None) for entry in daily(progress, 70)]
     document = drawn(replace(progress, calibration=None), rounds, "Responses beside expectation")

@@ -173,9 +173,8 @@ def _styles(ink: Mapping[str, str]) -> dict[str, Any]:
 
 def distinct(names: Iterable[object]) -> list[str]:
     """Names as texts, with a number behind one that came before: a figure puts what is called the same in one place."""
-    seen: dict[str, int] = {}
-    numbered = []
+    given: list[str] = []
     for name in map(str, names):
-        seen[name] = seen.get(name, 0) + 1
-        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return numbered
+        numbered = (f"{name} ({number})" for number in itertools.count(2))
+        given.append(next(each for each in itertools.chain([name], numbered) if each not in given))
+    return given
