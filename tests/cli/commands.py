@@ -10,6 +10,7 @@ from typing import NamedTuple
 from typer.testing import CliRunner
 
 from tensorucb.cli import main
+from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
 
 
 class Ended(NamedTuple):
@@ -59,3 +60,10 @@ def command_names() -> list[str]:
     """The commands that ``tensorucb --help`` lists."""
     listed = run("--help").stdout.partition("Commands:\n")[2]
     return [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and not line.startswith("   ")]
+
+
+def write_tiny_data(directory, users=80, edges=500) -> None:
+    """Write a data set of 12 items whose log was played on a generated network."""
+    box = make_sandbox(users, edges, 12, n_topics=3, base_rate=0.1, rng=1)
+    log = ActionLog.from_arrays(*box.action_log(rng=2), list(range(12)))
+    write_dataset(Dataset(box.graph, log, "tiny"), directory)

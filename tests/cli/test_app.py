@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from cli.commands import command_names
+from cli.commands import run as run_here
 from tensorucb import __version__
-from tensorucb.cli import main
 from tensorucb.errors import InputError
 
 HEAVY = ("numpy", "numba", "scipy", "altair", "polars", "sklearn", "sqlalchemy", "rich")
@@ -76,25 +76,18 @@ def test_help_prints_under_an_ascii_locale():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_loads_and_has_help(name, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main([name, "--help"])
-    assert not stop.value.code
-    assert capsys.readouterr().out.startswith(f"Usage: tensorucb {name} ")
+def test_every_command_loads_and_has_help(name):
+    assert run_here(name, "--help").stdout.startswith(f"Usage: tensorucb {name} ")
 
 
-def test_help_speaks_of_numbers_and_files_not_of_python(capsys):
+def test_help_speaks_of_numbers_and_files_not_of_python():
     for line in ([name] for name in COMMANDS):
-        with pytest.raises(SystemExit):
-            main([*line, "--help"])
-        shown = capsys.readouterr().out
+        shown = run_here(*line, "--help").stdout
         assert not re.search(r"<(int|float|str|path|list)|range>|\d{10}", shown), shown
 
 
-def test_the_help_of_a_group_has_whole_lines(capsys):
-    with pytest.raises(SystemExit):
-        main(["datasets", "--help"])
-    assert "the forms that can be read." in " ".join(capsys.readouterr().out.split())
+def test_the_help_of_a_group_has_whole_lines():
+    assert "the forms that can be read." in " ".join(run_here("datasets", "--help").stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -107,38 +100,26 @@ def test_the_help_of_a_group_has_whole_lines(capsys):
         (["reproduce", "figures"], "'target': 'figures' is not one of"),
     ],
 )
-def test_a_wrong_value_is_told_in_plain_words(args, said, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(args)
-    assert stop.value.code == 2
-    assert said in capsys.readouterr().err
+def test_a_wrong_value_is_told_in_plain_words(args, said):
+    assert said in run_here(*args, code=2).stderr
 
 
-def test_version(capsys):
-    with pytest.raises(SystemExit):
-        main(["--version"])
-    assert capsys.readouterr().out.startswith("tensorucb ")
+def test_version():
+    assert run_here("--version").stdout.startswith("tensorucb ")
 
 
 @pytest.mark.parametrize("args", [["nonsense"], ["demo", "--rounds", "x"], ["demo", "--rounds", "0"], ["reproduce"]])
-def test_wrong_use_exits_with_2(args, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(args)
-    assert stop.value.code == 2
-    assert capsys.readouterr().out == ""
+def test_wrong_use_exits_with_2(args):
+    assert run_here(*args, code=2).stdout == ""
 
 
-def test_an_error_is_one_sentence_on_stderr(monkeypatch, capsys):
+def test_an_error_is_one_sentence_on_stderr(monkeypatch):
     def fail(*args: object, **options: object) -> None:
         raise InputError("the moon is full; wait.")
 
     monkeypatch.setattr("tensorucb.cli.demo.demo_environment", fail)
-    with pytest.raises(SystemExit) as stop:
-        main(["demo"])
-    assert stop.value.code == 1
-    captured = capsys.readouterr()
-    assert captured.err == "tensorucb: the moon is full; wait.\n"
-    assert captured.out == ""
+    ended = run_here("demo", code=1)
+    assert (ended.stdout, ended.stderr) == ("", "tensorucb: the moon is full; wait.\n")
 
 
 @pytest.mark.parametrize(
@@ -151,23 +132,17 @@ def test_an_error_is_one_sentence_on_stderr(monkeypatch, capsys):
         ["datasets", "make", "sandbox"],
     ],
 )
-def test_out_that_cannot_be_written_is_refused_before_anything_is_computed(args, tmp_path, capsys):
+def test_out_that_cannot_be_written_is_refused_before_anything_is_computed(args, tmp_path):
     (tmp_path / "file").write_text("kept")
-    with pytest.raises(SystemExit) as stop:
-        main([*args, "--out", str(tmp_path / "file" / "deeper")])
-    assert stop.value.code == 1
-    error = capsys.readouterr().err
+    error = run_here(*args, "--out", tmp_path / "file" / "deeper", code=1).stderr
     assert error.startswith("tensorucb: --out ")
     assert error.count("\n") == 1
     assert (tmp_path / "file").read_text() == "kept"
 
 
-def test_a_full_disk_is_one_sentence(monkeypatch, capsys, tmp_path):
+def test_a_full_disk_is_one_sentence(monkeypatch, tmp_path):
     def fail(*args: object, **options: object) -> None:
         raise OSError(28, "No space left on device", "x.csv")
 
     monkeypatch.setattr("tensorucb.cli.demo.demo_environment", fail)
-    with pytest.raises(SystemExit) as stop:
-        main(["demo", "--out", str(tmp_path)])
-    assert stop.value.code == 1
-    assert capsys.readouterr().err == "tensorucb: No space left on device: 'x.csv'.\n"
+    assert run_here("demo", "--out", tmp_path, code=1).stderr == "tensorucb: No space left on device: 'x.csv'.\n"

@@ -1,28 +1,20 @@
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tensorucb.cli import main
+from cli.commands import run, run_json
 from tensorucb.cli.demo import demo_environment, demo_policies
 from tensorucb.experiments import run_experiment
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def command(*args: str) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(list(args))
-    assert not stop.value.code
-
-
-def test_quick_demo_prints_tables_and_writes_the_report(tmp_path, capsys):
-    command("demo", "--quick", "--rounds", "3", "--runs", "2", "--out", str(tmp_path))
-    text = capsys.readouterr().out
+def test_quick_demo_prints_tables_and_writes_the_report(tmp_path):
+    text = run("demo", "--quick", "--rounds", "3", "--runs", "2", "--out", tmp_path).stdout
     for name in ("TensorUCB", "HighDegree", "Random", "report.html"):
         assert name in text
     page = (tmp_path / "report.html").read_text("utf-8")
@@ -36,23 +28,20 @@ def test_the_demo_leaves_nothing_that_git_would_add(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     subprocess.run(["git", "init", "--quiet"], check=True)
     Path(".git", "info", "exclude").write_bytes((ROOT / ".gitignore").read_bytes())
-    command("demo", "--quick", "--rounds", "2", "--runs", "1")
+    run("demo", "--quick", "--rounds", "2", "--runs", "1")
     assert Path("out", "demo", "report.html").exists()
-    command("datasets", "make", "shop", "--scale", "0.1", "--out", "out/shop")
-    command("create", "spring", "--data", "out/shop")
+    run("datasets", "make", "shop", "--scale", "0.1", "--out", "out/shop")
+    run("create", "spring", "--data", "out/shop")
     assert Path("campaigns.db").exists()
     status = ["git", "status", "--porcelain", "--untracked-files=all"]
     assert subprocess.run(status, check=True, capture_output=True, text=True).stdout == ""
 
 
 @pytest.mark.slow
-def test_same_seed_same_results(tmp_path, capsys):
+def test_same_seed_same_results(tmp_path):
     documents = []
     for name in ("a", "b"):
-        command(
-            "demo", "--quick", "--rounds", "3", "--runs", "1", "--seed", "5", "--json", "--out", str(tmp_path / name)
-        )
-        document = json.loads(capsys.readouterr().out)
+        document = run_json("demo", "--quick", "--rounds", "3", "--runs", "1", "--seed", "5", "--out", tmp_path / name)
         documents.append({key: document[key] for key in ("results", "seeds", "environment")})
     assert documents[0] == documents[1]
 

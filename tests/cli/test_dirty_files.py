@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -115,9 +114,7 @@ def test_a_campaign_from_a_database(files):
         connection.executemany("insert into links values (?, ?)", [("C1", "C2"), ("C2", "C3"), ("C3", "C1")])
     connection.close()
     query = "edges=select leader as source, fan as target from links where fan != 'x'"
-    made = json.loads(
-        run("create", "x", "--data", "sqlite:shop.db", "--query", query, "--policy", "HighDegree", "--json").stdout
-    )
+    made = run_json("create", "x", "--data", "sqlite:shop.db", "--query", query, "--policy", "HighDegree")
     assert (made["users"], made["edges"]) == (3, 3)
     assert "--query must look like" in run("create", "y", "--data", "sqlite:shop.db", "--query", "edges", code=2).stderr
     wrong = run("create", "y", "--data", "postgresql://mia:tops3cret@127.0.0.1:1/x", "--query", query, code=1)

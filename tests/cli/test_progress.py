@@ -132,6 +132,7 @@ def test_a_webhook_is_set_shown_and_removed(folder):
     assert "Nobody is told" in run("webhook", "spring", "--remove").stdout
     assert "--secret needs --url" in run("webhook", "spring", "--secret", "x", code=2).stderr
     assert "url must be" in run("webhook", "spring", "--url", "shop", code=1).stderr
+    assert "not both" in run("webhook", "spring", "--url", "https://shop.example/", "--remove", code=2).stderr
 
 
 def test_the_report_is_one_file(folder):

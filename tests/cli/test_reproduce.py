@@ -12,21 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from tensorucb.cli import main
+from cli.commands import run, run_json, write_tiny_data
 
 # private: no table shows which edges a generated network has
-from tensorucb.cli._research import Generator
-from tensorucb.data import checksum, digg_like, make_sandbox, prepare, read_dataset, write_dataset
+from tensorucb.cli._research import generated
+from tensorucb.data import checksum, digg_like, prepare, read_dataset
 
 ARGS = ("--synthetic", "digg", "--scale", "0.03", "--quick", "--rounds", "6", "--runs", "2")
 SHORT = (*ARGS[:-3], "2", "--runs", "2")  # for what does not depend on how long is played
 LAUNCH = [sys.executable, "-c", "from tensorucb.cli import main; main()"]
-
-
-def command(*args: str) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(list(args))
-    assert not stop.value.code
 
 
 def tables(directory):
@@ -36,31 +30,17 @@ def tables(directory):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("finished")
-    command("reproduce", "all", *ARGS, "--out", str(out))
+    run("reproduce", "all", *ARGS, "--out", out)
     return out
 
 
 @pytest.mark.slow
 def test_all_writes_every_table_and_figure(finished):
     names = {path.name for path in finished.iterdir()}
-    for stem in (
-        "network",
-        "degrees",
-        "regret",
-        "regret-final",
-        "rank-paper",
-        "rank-logistic-varied",
-        "runtime",
-        "bound",
-    ):
-        assert {f"{stem}.png", f"{stem}.svg"} <= names
+    stems = ["network", "degrees", "regret", "regret-final", "rank-paper", "rank-logistic-varied", "runtime", "bound"]
+    assert {f"{stem}.{suffix}" for stem in stems for suffix in ("png", "svg")} <= names
     assert set(tables(finished)) == {
-        "network.csv",
-        "degrees.csv",
-        "validation.csv",
-        "regret.csv",
-        "rank.csv",
-        "bound.csv",
+        f"{name}.csv" for name in ("network", "degrees", "validation", "regret", "rank", "bound")
     }
     assert {"report.html", "manifest.json", "regret-timings.csv", "runtime-timings.csv"} <= names
 
@@ -71,17 +51,8 @@ def test_regret_table_has_the_promised_columns_and_rows(finished):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["policy", "run", "round", "product", "spread", "regret", "average_regret"]
     policies = {row["policy"] for row in rows}
-    assert {
-        "TensorUCB",
-        "TensorUCB (paper)",
-        "COIN",
-        "COIN-HD",
-        "COIN+",
-        "IMFB",
-        "IMLinUCB",
-        "DILinUCB",
-        "Random",
-    } <= policies
+    assert {"TensorUCB", "TensorUCB (paper)", "COIN", "COIN-HD", "COIN+", "IMFB"} <= policies
+    assert {"IMLinUCB", "DILinUCB", "Random"} <= policies
     assert len(rows) == len(policies) * 2 * 6
     products = {(row["run"], row["round"]): row["product"] for row in rows}
     assert all(products[row["run"], row["round"]] == row["product"] for row in rows)
@@ -89,7 +60,7 @@ def test_regret_table_has_the_promised_columns_and_rows(finished):
 
 @pytest.mark.slow
 def test_killed_and_started_again_ends_with_the_same_bytes(finished, tmp_path):
-    line = [*LAUNCH, "reproduce", "all", *ARGS, "--out", str(tmp_path)]
+    line = [*LAUNCH, "reproduce", "all", *ARGS, "--out", tmp_path]
     kills = 0
     for wanted in (3, 20, 40):
         with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -109,14 +80,9 @@ def test_killed_and_started_again_ends_with_the_same_bytes(finished, tmp_path):
 
 @pytest.mark.slow
 def test_a_data_set_with_a_log(tmp_path):
-    from tensorucb.data import ActionLog, Dataset
-
-    box = make_sandbox(80, 500, 12, n_topics=3, base_rate=0.1, rng=1)
-    users, items, times = box.action_log(rng=2)
-    log = ActionLog.from_arrays(users, items, times, list(range(12)))
-    write_dataset(Dataset(box.graph, log, "tiny"), tmp_path / "data")
-    options = ("--quick", "--rounds", "3", "--runs", "1", "--out", str(tmp_path / "out"))
-    command("reproduce", "fig-regret", "--data", str(tmp_path / "data"), "--objective", "cascade", *options)
+    write_tiny_data(tmp_path / "data")
+    options = ("--quick", "--rounds", "3", "--runs", "1", "--out", tmp_path / "out")
+    run("reproduce", "fig-regret", "--data", tmp_path / "data", "--objective", "cascade", *options)
     with (tmp_path / "out" / "regret.csv").open() as file:
         products = {int(row["product"]) for row in csv.DictReader(file)}
     # every fifth item is held out for features
@@ -127,38 +93,32 @@ def test_a_data_set_with_a_log(tmp_path):
 @pytest.mark.slow
 def test_settings_from_a_file(tmp_path):
     (tmp_path / "grid.toml").write_text("[TensorUCB]\nexploration = 0.3\nrank = 3\n")
-    command("reproduce", "fig-regret", *ARGS, "--settings", str(tmp_path / "grid.toml"), "--out", str(tmp_path / "out"))
+    run("reproduce", "fig-regret", *ARGS, "--settings", tmp_path / "grid.toml", "--out", tmp_path / "out")
     with (tmp_path / "out" / "validation.csv").open() as file:
         assert all(row["policy"] != "TensorUCB" for row in csv.DictReader(file))
 
 
-def written(capsys, *args: str) -> set[str]:
-    command("reproduce", *args, "--json")
-    return {Path(name).name for name in json.loads(capsys.readouterr().out)["files"]}
+def written(*args) -> set[str]:
+    return {Path(name).name for name in run_json("reproduce", *args)["files"]}
 
 
-def test_network_targets_need_no_log_and_list_their_own_files(tmp_path, capsys):
+def test_network_targets_need_no_log_and_list_their_own_files(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n1,3\n2,3\n")
-    where = ("--data", str(tmp_path), "--out", str(tmp_path / "out"))
+    where = ("--data", tmp_path, "--out", tmp_path / "out")
     always = {"report.html", "manifest.json"}
-    assert written(capsys, "table-network", *where) == always | {"network.csv", "network.png", "network.svg"}
-    assert written(capsys, "fig-degrees", *where) == always | {"degrees.csv", "degrees.png", "degrees.svg"}
+    assert written("table-network", *where) == always | {"network.csv", "network.png", "network.svg"}
+    assert written("fig-degrees", *where) == always | {"degrees.csv", "degrees.png", "degrees.svg"}
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["data"]["checksum"] == checksum(read_dataset(tmp_path))
     assert len(manifest["code_sha256"]) == 64
     assert "numpy" in manifest["versions"]
 
 
-def test_data_are_prepared_as_asked(tmp_path, capsys):
-    from tensorucb.data import ActionLog, Dataset
-
-    box = make_sandbox(80, 500, 12, n_topics=3, base_rate=0.1, rng=1)
-    users, items, times = box.action_log(rng=2)
-    dataset = Dataset(box.graph, ActionLog.from_arrays(users, items, times, list(range(12))), "tiny")
-    write_dataset(dataset, tmp_path / "data")
+def test_data_are_prepared_as_asked(tmp_path):
+    write_tiny_data(tmp_path / "data")
     dataset = read_dataset(tmp_path / "data")
     options = ("--min-actions", "3", "--products", "8", "--window", "2d")
-    written(capsys, "table-network", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), *options)
+    written("table-network", "--data", tmp_path / "data", "--out", tmp_path / "out", *options)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     expected = prepare(dataset, min_interactions=3, n_products=8, window="2d", rng=0)
     assert manifest["data"]["checksum"] == checksum(expected)
@@ -167,7 +127,7 @@ def test_data_are_prepared_as_asked(tmp_path, capsys):
         ((), dataset),
         (("--window", "none"), prepare(dataset, min_interactions=0, drop_isolated=False, window=None)),
     ):
-        written(capsys, "table-network", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), *more)
+        written("table-network", "--data", tmp_path / "data", "--out", tmp_path / "out", *more)
         manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
         assert manifest["data"]["checksum"] == checksum(expected)
 
@@ -175,26 +135,26 @@ def test_data_are_prepared_as_asked(tmp_path, capsys):
 def test_seed_sets_the_generated_network(tmp_path):
     today = digg_like(0.03).graph
     for seed, same in ((0, True), (1, False)):
-        world = Generator(0.03)("digg", seed=seed)
+        world = generated("digg", scale=0.03, seed=seed)
         assert (world.content.graph.targets.tolist() == today.targets.tolist()) is same
-    args = ("--synthetic", "digg", "--scale", "0.03", "--seed", "1", "--out", str(tmp_path))
-    command("reproduce", "table-network", *args)
+    args = ("--synthetic", "digg", "--scale", "0.03", "--seed", "1", "--out", tmp_path)
+    run("reproduce", "table-network", *args)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["data"] == {"generator": "digg_like", "scale": 0.03, "seed": 1, "product_effect": 1.5}
 
 
-def test_the_papers_features_are_the_eigenmap_alone_and_its_oracle_is_tim(tmp_path, capsys):
+def test_the_papers_features_are_the_eigenmap_alone_and_its_oracle_is_tim(tmp_path):
     args = ("fig-regret", *SHORT, "--policy", "IMLinUCB", "--policy", "IMLinUCB, tuned", "--policy", "COIN")
     environments = {}
     for features in ("paper", "ours"):
         names = args if features == "paper" else args[:-4]
-        files = written(capsys, *names, "--features", features, "--out", str(tmp_path / features))
+        files = written(*names, "--features", features, "--out", tmp_path / features)
         assert {"settings.toml", "validation.csv"} <= files
         environments[features] = json.loads((tmp_path / features / "manifest.json").read_text())["environment"]
     assert [environments[name]["user_features"] for name in ("paper", "ours")] == [10, 14]
     assert [environments[name]["algorithm"] for name in ("paper", "ours")] == ["tim", "opim"]
     cascades = ("--objective", "cascade", "--oracle", "opim", "--policy", "COIN")
-    written(capsys, *args[:-6], *cascades, "--out", str(tmp_path / "other"))
+    written(*args[:-6], *cascades, "--out", tmp_path / "other")
     assert json.loads((tmp_path / "other" / "manifest.json").read_text())["environment"]["algorithm"] == "opim"
     with (tmp_path / "paper" / "validation.csv").open() as file:
         tried = {row["policy"]: row["setting"] for row in csv.DictReader(file)}
@@ -203,60 +163,50 @@ def test_the_papers_features_are_the_eigenmap_alone_and_its_oracle_is_tim(tmp_pa
     assert "prior_variance" in tried["IMLinUCB, tuned"]
 
 
-def test_columns_are_explained_if_they_are_there(tmp_path, capsys):
+def test_columns_are_explained_if_they_are_there(tmp_path):
     line = ("reproduce", "fig-regret", *SHORT, "--policy", "COIN")
     for more, explained in (((), False), (("--policy", "TensorUCB"), True)):
-        command(*line, *more, "--out", str(tmp_path))
-        printed = capsys.readouterr().out
+        printed = run(*line, *more, "--out", tmp_path).stdout
         assert ("minus ours" in printed) is explained
         for text in (printed, (tmp_path / "report.html").read_text("utf-8")):
             assert ("Minus ours" in text) is explained
 
 
-def test_settings_that_were_given_stay_in_the_file(tmp_path, capsys):
+def test_settings_that_were_given_stay_in_the_file(tmp_path):
     file = tmp_path / "settings.toml"
     given = '["IMLinUCB"]\nexploration = 0.25\n\n["DILinUCB"]\nexploration = [0.01, 0.1]\n'
     file.write_text(given)
-    same = ("--settings", str(file), "--out", str(tmp_path))
-    written(capsys, "fig-regret", *SHORT, "--policy", "IMLinUCB", *same)  # nothing is chosen
+    same = ("--settings", file, "--out", tmp_path)
+    written("fig-regret", *SHORT, "--policy", "IMLinUCB", *same)  # nothing is chosen
     assert tomllib.loads(file.read_text()) == tomllib.loads(given)
     # Another place for the results: what was given is there, and what was chosen joins it.
-    written(capsys, "fig-regret", *SHORT, "--policy", "DILinUCB", "--settings", str(file), "--out", str(tmp_path / "b"))
+    written("fig-regret", *SHORT, "--policy", "DILinUCB", "--settings", file, "--out", tmp_path / "b")
     tables = tomllib.loads((tmp_path / "b" / "settings.toml").read_text())
     assert tables["IMLinUCB"] == {"exploration": 0.25}
     assert tables["DILinUCB"]["exploration"] in (0.01, 0.1)
     # Without --settings, what an earlier command chose stays.
-    written(capsys, "fig-regret", *SHORT, "--policy", "COIN", "--out", str(tmp_path / "b"))
+    written("fig-regret", *SHORT, "--policy", "COIN", "--out", tmp_path / "b")
     assert tomllib.loads((tmp_path / "b" / "settings.toml").read_text()) == tables
 
 
-def test_unknown_policies_in_settings_are_named(tmp_path, capsys):
+def test_unknown_policies_in_settings_are_named(tmp_path):
     (tmp_path / "grid.toml").write_text("[TensorUBC]\nrank = 3\n")
-    with pytest.raises(SystemExit) as stop:
-        main(["reproduce", "all", *ARGS, "--settings", str(tmp_path / "grid.toml"), "--out", str(tmp_path / "out")])
-    assert stop.value.code == 1
-    assert "'TensorUBC'" in (told := capsys.readouterr().err)
+    options = ("--settings", tmp_path / "grid.toml", "--out", tmp_path / "out")
+    told = run("reproduce", "all", *ARGS, *options, code=1).stderr
+    assert "'TensorUBC'" in told
     assert "TensorUCB (paper)" in told
 
 
-def test_preparation_is_for_data(capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["reproduce", "all", *ARGS, "--min-actions", "5"])
-    assert stop.value.code == 2
-    assert "--data" in capsys.readouterr().err
+def test_preparation_is_for_data():
+    assert "--data" in run("reproduce", "all", *ARGS, "--min-actions", "5", code=2).stderr
 
 
 @pytest.mark.parametrize("args", [[], ["--data", "x", "--synthetic", "digg"]])
-def test_one_source_of_data_is_demanded(args, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["reproduce", "all", *args])
-    assert stop.value.code == 2
-    assert "--data" in capsys.readouterr().err
+def test_one_source_of_data_is_demanded(args):
+    assert "--data" in run("reproduce", "all", *args, code=2).stderr
 
 
-def test_an_oracle_of_cascades_is_refused_for_direct_responses(tmp_path, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["reproduce", "fig-regret", *ARGS, "--oracle", "tim", "--out", str(tmp_path / "out")])
-    assert stop.value.code == 2
-    assert "--oracle tim is for --objective cascade" in capsys.readouterr().err
+def test_an_oracle_of_cascades_is_refused_for_direct_responses(tmp_path):
+    told = run("reproduce", "fig-regret", *ARGS, "--oracle", "tim", "--out", tmp_path / "out", code=2).stderr
+    assert "--oracle tim is for --objective cascade" in told
     assert not (tmp_path / "out").exists()

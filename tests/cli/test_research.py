@@ -8,9 +8,8 @@ import re
 
 import pytest
 
-from cli.commands import run
+from cli.commands import run, run_json, write_tiny_data
 from cli.terminal import in_pipe, in_terminal, without_progress
-from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
 
 MINE = '''
 import numpy as np
@@ -81,9 +80,7 @@ a_number = 3
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A directory with a data set and a module of policies that is known nowhere else."""
-    box = make_sandbox(60, 400, 12, n_topics=3, base_rate=0.1, rng=1)
-    log = ActionLog.from_arrays(*box.action_log(rng=2), list(range(12)))
-    write_dataset(Dataset(box.graph, log, "tiny"), tmp_path / "data")
+    write_tiny_data(tmp_path / "data", users=60, edges=400)
     (tmp_path / "helper.py").write_text("START = 1.0\n")
     (tmp_path / "own_policies.py").write_text(MINE)
     (tmp_path / "broken_policies.py").write_text("import nothing_of_this_name\n")
@@ -161,7 +158,8 @@ def test_tune_takes_an_own_policy_and_keeps_what_it_tried(folder):
     assert (folder / "mine.toml").read_text().startswith('["SourceRate"]\nexploration = ')
     first = (folder / "tried.csv").read_bytes()
     kept = {path: path.stat().st_mtime_ns for path in (folder / "mine-runs").glob("sourcerate-*.npz")}
-    assert len(kept) == 3  # two values of an argument, and one beyond the better of them
+    # Two values of an argument, and one beyond the better of them.
+    assert len(kept) == len(first.splitlines()) - 1 == 3
     again = in_pipe("tune", "--data", "data", *options, "--out", "mine.toml", cwd=folder)
     assert again.returncode == 0, again.stderr
     assert (folder / "tried.csv").read_bytes() == first
@@ -195,7 +193,7 @@ def test_a_policy_that_cannot_play_is_named_before_anything_runs(name, said, fol
 @pytest.mark.slow
 def test_an_own_policy_without_a_word_on_tuning_plays_as_it_is(folder):
     options = ("--policy", "own_policies:Bare", "--policy", "LinUCB", "--k", "3", *SIZES, "--out", "out")
-    rows = json.loads(run("compare", "--data", "data", *options, "--json").stdout)["rows"]
+    rows = run_json("compare", "--data", "data", *options)["rows"]
     # Its name is another's, so it goes by what was typed.
     own = {"LinUCB", "own_policies:Bare"}
     assert {row["policy"] for row in rows} == {"TensorUCB", "HighDegree", "product-blind oracle", *own}
@@ -212,3 +210,16 @@ def test_files_that_cannot_be_written_are_refused_first(option, folder):
 def test_the_bound_needs_the_papers_policy(folder):
     said = run("reproduce", "bound", "--data", "data", "--policy", "LinUCB", code=2).stderr
     assert "--policy 'TensorUCB (paper)'" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "named"),
+    [
+        (("tune", "--data", "data"), ("--out", "a", "--csv", "a"), "--csv and --out"),
+        (("tune", "--data", "data"), ("--csv", "tensorucb-settings.toml"), "--csv and --out"),
+        (("compare", "--data", "data"), ("--latex", "a", "--csv", "a"), "--csv and --latex"),
+    ],
+)
+def test_two_files_of_one_name_are_refused_first(command, options, named, folder):
+    assert f"{named} both name '{options[-1]}'" in run(*command, *options, code=1).stderr
+    assert not (folder / options[-1]).exists()

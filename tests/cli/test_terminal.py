@@ -8,9 +8,8 @@ import re
 import pytest
 
 from campaign.worlds import small_campaign
-from cli.commands import run
+from cli.commands import run, write_tiny_data
 from cli.terminal import Ended, in_pipe, in_terminal
-from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
 
 DEMO = ("demo", "--quick", "--rounds", "2", "--runs", "1", "--out", "out")
 SMALL = ("--rounds", "2", "--runs", "1", "--out", "out")
@@ -24,11 +23,9 @@ LONG = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    box = make_sandbox(80, 500, 12, n_topics=3, base_rate=0.1, rng=1)
-    users, items, times = box.action_log(rng=2)
-    directory = tmp_path_factory.mktemp("tiny") / "data"
-    write_dataset(Dataset(box.graph, ActionLog.from_arrays(users, items, times, list(range(12))), "tiny"), directory)
-    return directory.parent
+    directory = tmp_path_factory.mktemp("tiny")
+    write_tiny_data(directory / "data")
+    return directory
 
 
 def fits(ended: Ended, columns: int) -> bool:

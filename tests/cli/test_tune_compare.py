@@ -5,52 +5,39 @@ import tomllib
 
 import pytest
 
-from tensorucb.cli import main
-from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
+from cli.commands import run, run_json, write_tiny_data
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    box = make_sandbox(80, 500, 12, n_topics=3, base_rate=0.1, rng=1)
-    users, items, times = box.action_log(rng=2)
     directory = tmp_path_factory.mktemp("data")
-    write_dataset(Dataset(box.graph, ActionLog.from_arrays(users, items, times, list(range(12))), "tiny"), directory)
+    write_tiny_data(directory)
     return directory
 
 
-def run(*args: str) -> object:
-    with pytest.raises(SystemExit) as stop:
-        main(list(args))
-    return stop.value.code
-
-
-def test_tune_prints_and_keeps_its_choice(data, tmp_path, capsys):
+def test_tune_prints_and_keeps_its_choice(data, tmp_path):
     out = tmp_path / "settings.toml"
-    assert not run("tune", "--data", str(data), "--policy", "LinUCB", "--rounds", "3", "--k", "3", "--out", str(out))
-    printed = capsys.readouterr().out
+    sizes = ("--rounds", "3", "--k", "3", "--out", out)
+    printed = run("tune", "--data", data, "--policy", "LinUCB", *sizes).stdout
     assert "chosen" in printed
     assert "LinUCB" in printed
     assert set(tomllib.loads(out.read_text())) == {"LinUCB"}
-    sizes = ("--rounds", "3", "--k", "3", "--out", str(out), "--json")
-    assert not run("tune", "--data", str(data), "--policy", "LinUCB", *sizes)
-    trials = json.loads(capsys.readouterr().out)["trials"]
+    trials = run_json("tune", "--data", data, "--policy", "LinUCB", *sizes)["trials"]
     best = min(trials, key=lambda row: row["average_regret"])
     assert [row["setting"] for row in trials if row["chosen"]] == [best["setting"]]
 
 
-def test_tune_names_an_unknown_policy(data, capsys):
-    assert run("tune", "--data", str(data), "--policy", "Linucb") == 1
-    assert "no policy 'Linucb'" in capsys.readouterr().err
+def test_tune_names_an_unknown_policy(data):
+    assert "no policy 'Linucb'" in run("tune", "--data", data, "--policy", "Linucb", code=1).stderr
 
 
-def test_compare_with_some_policies_only(data, tmp_path, capsys):
-    sizes = ("--rounds", "3", "--runs", "1", "--validation-rounds", "1", "--json", "--out", str(tmp_path))
-    assert not run("compare", "--data", str(data), "--policy", "CUCB", *sizes)
-    rows = json.loads(capsys.readouterr().out)["rows"]
+def test_compare_with_some_policies_only(data, tmp_path):
+    sizes = ("--rounds", "3", "--runs", "1", "--validation-rounds", "1", "--out", tmp_path)
+    rows = run_json("compare", "--data", data, "--policy", "CUCB", *sizes)["rows"]
     assert all(0.0 < row["of_best"] <= 1.0 for row in rows)
     assert {row["policy"] for row in rows} == {"TensorUCB", "HighDegree", "CUCB", "product-blind oracle"}
-    assert run("compare", "--data", str(data), "--policy", "Cucb", "--out", str(tmp_path)) == 1
-    assert "no policy 'Cucb'" in capsys.readouterr().err
+    wrong = run("compare", "--data", data, "--policy", "Cucb", "--out", tmp_path, code=1).stderr
+    assert "no policy 'Cucb'" in wrong
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "Regret is how many more users the best possible choice" in page
     assert all(f'<th scope="row">{row["policy"]}</th>' in page for row in rows)
@@ -59,11 +46,10 @@ def test_compare_with_some_policies_only(data, tmp_path, capsys):
     assert (tmp_path / "decisions-final.svg").exists()
 
 
-def test_compare_lets_the_log_answer_and_goes_on_where_it_was(data, tmp_path, capsys):
-    sizes = ("--rounds", "3", "--runs", "2", "--validation-rounds", "0", "--k", "2", "--out", str(tmp_path))
-    command = ("compare", "--data", str(data), "--replay", "--policy", "DegreeCover", *sizes)
-    assert not run(*command, "--json")
-    found = json.loads(capsys.readouterr().out)
+def test_compare_lets_the_log_answer_and_goes_on_where_it_was(data, tmp_path):
+    sizes = ("--rounds", "3", "--runs", "2", "--validation-rounds", "0", "--k", "2", "--out", tmp_path)
+    command = ("compare", "--data", data, "--replay", "--policy", "DegreeCover", *sizes)
+    found = run_json(*command)
     rows = {row["policy"]: row for row in found["rows"]}
     assert set(rows) == {"TensorUCB", "HighDegree", "DegreeCover", "product-blind oracle"}
     assert found["environment"]["name"] == "tiny, replayed"
@@ -73,8 +59,7 @@ def test_compare_lets_the_log_answer_and_goes_on_where_it_was(data, tmp_path, ca
     assert rows["HighDegree"]["T=3_minus_ours"] == pytest.approx(apart)
     runs = sorted((tmp_path / "runs").iterdir())
     times = [path.stat().st_mtime_ns for path in runs]
-    assert not run(*command)
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(run(*command).stdout.split())
     assert "distinct responders per round" in printed
     assert "% of best" in printed
     assert [path.stat().st_mtime_ns for path in runs] == times  # nothing was played again
@@ -85,38 +70,34 @@ def test_compare_lets_the_log_answer_and_goes_on_where_it_was(data, tmp_path, ca
 
 
 @pytest.mark.slow
-def test_compare_prints_a_row_for_everybody(data, tmp_path, capsys):
-    sizes = ("--rounds", "12", "--runs", "2", "--validation-rounds", "2", "--json", "--out", str(tmp_path))
-    assert not run("compare", "--data", str(data), *sizes)
-    rows = json.loads(capsys.readouterr().out)["rows"]
+def test_compare_prints_a_row_for_everybody(data, tmp_path):
+    sizes = ("--rounds", "12", "--runs", "2", "--validation-rounds", "2", "--out", tmp_path)
+    rows = run_json("compare", "--data", data, *sizes)["rows"]
     assert {"TensorUCB", "TensorUCB (paper)", "DILinUCB", "product-blind oracle"} <= {row["policy"] for row in rows}
     assert (tmp_path / "decisions.png").stat().st_size > 1000
 
 
 @pytest.mark.slow
-def test_compare_cold_start_shows_who_reaches_newcomers(data, tmp_path, capsys):
-    sizes = ("--rounds", "8", "--runs", "2", "--validation-rounds", "2", "--out", str(tmp_path))
-    assert not run("compare", "--data", str(data), "--cold-start", *sizes)
-    assert "newcomers" in capsys.readouterr().out
+def test_compare_cold_start_shows_who_reaches_newcomers(data, tmp_path):
+    sizes = ("--rounds", "8", "--runs", "2", "--validation-rounds", "2", "--out", tmp_path)
+    assert "newcomers" in run("compare", "--data", data, "--cold-start", *sizes).stdout
     rows = (tmp_path / "decisions.csv").read_text().splitlines()
     assert "last20" in rows[0]
     assert len((tmp_path / "decisions-regret.csv").read_text().splitlines()) == 1 + (len(rows) - 1) * 2 * 22
 
 
 @pytest.mark.slow
-def test_compare_on_several_networks(tmp_path, capsys):
-    sizes = ("--rounds", "3", "--runs", "2", "--validation-rounds", "1", "--json", "--out", str(tmp_path))
-    assert not run("compare", "--synthetic", "digg", "--scale", "0.02", "--networks", "2", *sizes)
-    rows = json.loads(capsys.readouterr().out)["rows"]
+def test_compare_on_several_networks(tmp_path):
+    sizes = ("--rounds", "3", "--runs", "2", "--validation-rounds", "1", "--out", tmp_path)
+    rows = run_json("compare", "--synthetic", "digg", "--scale", "0.02", "--networks", "2", *sizes)["rows"]
     assert all("T=3_minus_ours_low" in row for row in rows)
     assert json.loads((tmp_path / "manifest.json").read_text())["settings"]["networks"] == 2
 
 
 @pytest.mark.slow
-def test_compare_with_strategies_shows_who_chooses_how(tmp_path, capsys):
-    sizes = ("--rounds", "10", "--runs", "1", "--validation-rounds", "1", "--json", "--out", str(tmp_path))
-    assert not run("compare", "--synthetic", "digg", "--scale", "0.03", "--strategies", "3", *sizes)
-    found = json.loads(capsys.readouterr().out)
+def test_compare_with_strategies_shows_who_chooses_how(tmp_path):
+    sizes = ("--rounds", "10", "--runs", "1", "--validation-rounds", "1", "--out", tmp_path)
+    found = run_json("compare", "--synthetic", "digg", "--scale", "0.03", "--strategies", "3", *sizes)
     assert found["environment"]["strategies"] == 3
     regret = {row["policy"]: row["T=10"] for row in found["rows"]}
     assert {"TensorUCB", "TensorUCB, one strategy per round", "GammaCounts per strategy"} <= set(regret)
@@ -125,13 +106,12 @@ def test_compare_with_strategies_shows_who_chooses_how(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_truths_prior_changes_the_truth_and_is_in_the_manifest(data, tmp_path, capsys):
+def test_the_truths_prior_changes_the_truth_and_is_in_the_manifest(data, tmp_path):
     """Two priors in one output directory: each has its own kept truth, and its own world."""
-    sizes = ("--rounds", "1", "--runs", "1", "--validation-rounds", "1", "--json", "--out", str(tmp_path))
+    sizes = ("--rounds", "1", "--runs", "1", "--validation-rounds", "1", "--out", tmp_path)
     checksums = []
     for option in ((), ("--truth-prior", "1,1"), ("--truth-prior", "1.1,3")):
-        assert not run("compare", "--data", str(data), *option, *sizes)
-        checksums.append(json.loads(capsys.readouterr().out)["environment"]["sha256"])
+        checksums.append(run_json("compare", "--data", data, *option, *sizes)["environment"]["sha256"])
     assert checksums[0] == checksums[2] != checksums[1]
     assert json.loads((tmp_path / "manifest.json").read_text())["settings"]["truth_prior"] == [1.1, 3.0]
     assert len(list((tmp_path / "cache").glob("truth-*"))) == 2
@@ -158,11 +138,9 @@ def test_the_truths_prior_changes_the_truth_and_is_in_the_manifest(data, tmp_pat
         (("--synthetic", "digg", "--strategy-effect", "2"), "--strategy-effect needs --strategies"),
     ],
 )
-def test_compare_names_the_option_that_cannot_be(options, named, capsys):
-    assert run("compare", *options) == 2
-    assert named in " ".join(capsys.readouterr().err.replace("│", " ").split())
+def test_compare_names_the_option_that_cannot_be(options, named):
+    assert named in run("compare", *options, code=2).stderr
 
 
-def test_compare_demands_one_source_of_data(capsys):
-    assert run("compare") == 2
-    assert "--data" in capsys.readouterr().err
+def test_compare_demands_one_source_of_data():
+    assert "--data" in run("compare", code=2).stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,35 +145,34 @@ def test_something_else_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="Chromium is not installed (Debian: chromium)")
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "light"), (390, "dark")])
-def test_the_page_in_a_browser(page, tmp_path, width, scheme):
-    sync_api = pytest.importorskip("playwright.sync_api")
+def test_the_page_in_a_browser(opened, page, tmp_path, width, scheme):
     path = page.save(tmp_path / "report.html")
-    options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    options += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--disable-quic"]
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        tab, complaints, requests = context.new_page(), [], []
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        tab.on("request", lambda request: requests.append(request.url))
-        tab.goto(path.as_uri())
-        figures = len(specifications(page))
-        tab.wait_for_function(f"document.querySelectorAll('.chart svg.marks[aria-label]').length === {figures}")
-        assert complaints == []
-        assert requests == [path.as_uri()]
-        assert tab.evaluate("document.documentElement.scrollWidth") <= width
-        assert [tab.locator(landmark).count() for landmark in ("main", "header", "footer", "h1")] == [1, 1, 1, 1]
-        assert tab.locator("h2").count() == len(page.sections)
-        assert tab.locator(".chart svg.marks").first.get_attribute("aria-label").startswith("For each of 5 rounds")
-        inside = "(e) => e.getBoundingClientRect().right <= document.documentElement.clientWidth"
-        assert all(frame.evaluate(inside) for frame in tab.locator("section").all())
-        assert (
-            "," not in tab.locator(".chart svg.marks").first.locator(".mark-text.role-axis-title").last.text_content()
-        )
-        browser.close()
+    tab, complaints = opened(path, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    figures = len(specifications(page))
+    assert tab.locator(".chart svg.marks[aria-label]").count() == figures
+    assert complaints == []
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert [tab.locator(landmark).count() for landmark in ("main", "header", "footer", "h1")] == [1, 1, 1, 1]
+    assert tab.locator("h2").count() == len(page.sections)
+    first = tab.locator(".chart svg.marks").first
+    assert first.get_attribute("aria-label").startswith("For each of 5 rounds")
+    inside = "(e) => e.getBoundingClientRect().right <= document.documentElement.clientWidth"
+    assert all(frame.evaluate(inside) for frame in tab.locator("section").all())
+    assert "," not in first.locator(".mark-text.role-axis-title").last.text_content()
+
+
+def test_products_of_one_name_have_places_of_their_own(progress):
+    first = progress.products[0]
+    products = tuple(replace(first, id=i, name=name) for i, name in enumerate(("tea", "tea", "tea (2)")))
+    document = drawn(replace(progress, products=products), progress.rounds, "Products")
+    assert len({row["group"] for row in document["layer"][0]["data"]["values"]}) == 3
+
+
+def test_many_open_rounds_stand_side_by_side_until_one_is_closed(progress):
+    rounds = [replace(entry, status="open", within=None) for entry in daily(progress, 70)]
+    document = drawn(replace(progress, calibration=None), rounds, "Responses beside expectation")
+    assert {row["state"] for row in document["layer"][0].get("data", document.get("data"))["values"]} == {"still open"}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -86,38 +85,11 @@ def test_no_id_breaks_the_page():
     assert all(text in json.dumps(json.loads(data[0])) for text in HOSTILE)
 
 
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    if not Path("/usr/bin/chromium").exists():
-        pytest.skip("Chromium is not installed (Debian: chromium)")
-    options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    options += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--disable-quic"]
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
-        yield started
-        started.close()
-
-
-def opened(browser, path: Path, **options):
-    """The page, drawn, and what it complained about or asked for."""
-    page = browser.new_page(**options)
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("request", lambda asked: complaints.append(asked.url) if asked.url != path.as_uri() else None)
-    page.goto(path.as_uri())
-    page.wait_for_selector(".chart svg.marks", timeout=30_000)
-    count = page.locator(".chart").count()
-    page.wait_for_function(f"document.querySelectorAll('svg.marks[role=img]').length === {count}", timeout=30_000)
-    return page, complaints
-
-
 @pytest.mark.slow
-def test_no_id_breaks_the_page_in_a_browser(browser, tmp_path):
+def test_no_id_breaks_the_page_in_a_browser(opened, tmp_path):
     path = tmp_path / "report.html"
     path.write_text(_hostile_page(), encoding="utf-8")
-    page, complaints = opened(browser, path)
+    page, complaints = opened(path)
     assert page.locator("footer").inner_text() == "the very end"
     assert page.locator("h1").inner_text() == HOSTILE[0]
     assert [page.locator("h2").nth(i).inner_text() for i in range(len(HOSTILE))] == HOSTILE
@@ -178,8 +150,8 @@ COVERED = f"""() => [...document.querySelectorAll('svg.marks')].flatMap(svg => {
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_page_fits_and_no_text_is_cut_or_covered(browser, full_report, width, scheme):
-    page, complaints = opened(browser, full_report, viewport={"width": width, "height": 900}, color_scheme=scheme)
+def test_the_page_fits_and_no_text_is_cut_or_covered(opened, full_report, width, scheme):
+    page, complaints = opened(full_report, viewport={"width": width, "height": 900}, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(OUTSIDE) == []
     assert page.evaluate(COVERED) == []
@@ -189,8 +161,8 @@ def test_the_page_fits_and_no_text_is_cut_or_covered(browser, full_report, width
     )
 
 
-def test_on_a_phone_the_lines_are_named_below_and_beside_them_when_it_is_turned(browser, full_report):
-    page, _ = opened(browser, full_report, viewport={"width": 390, "height": 844})
+def test_on_a_phone_the_lines_are_named_below_and_beside_them_when_it_is_turned(opened, full_report):
+    page, _ = opened(full_report, viewport={"width": 390, "height": 844})
     names = page.locator(".names").first.locator("li").all_inner_texts()
     ours = [name.split(" · ")[0] for name in names if "TensorUCB" in name]
     assert ours == ["TensorUCB (paper, logistic)", "TensorUCB (paper)", "TensorUCB"]
@@ -201,8 +173,8 @@ def test_on_a_phone_the_lines_are_named_below_and_beside_them_when_it_is_turned(
 
 
 @pytest.mark.slow
-def test_the_page_can_be_read_out_and_used_with_the_keyboard(browser, full_report):
-    page, _ = opened(browser, full_report)
+def test_the_page_can_be_read_out_and_used_with_the_keyboard(opened, full_report):
+    page, _ = opened(full_report)
     for role, count in (("banner", 1), ("main", 1), ("table", 1), ("columnheader", 5), ("rowheader", 3)):
         assert page.get_by_role(role).count() == count, role
     assert page.get_by_role("region", name="Figure 0").count() == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import nullcontext
 
 from tensorucb.cli._interrupt import end_process, ending_at_once
 
@@ -16,17 +17,12 @@ def main(args: list[str] | None = None) -> None:
     """
     # A command begins with the import of thousands of objects that stay: Python need not look so often which can go.
     gc.set_threshold(100_000, 50, 100)
-    if args is not None:
-        _run(args)
-        return
     try:
-        with ending_at_once():
-            _run(None)
+        with ending_at_once() if args is None else nullcontext():
+            from tensorucb.cli._app import run
+
+            run(args)
     except SystemExit as end:
-        end_process(end)
-
-
-def _run(args: list[str] | None) -> None:
-    from tensorucb.cli._app import run
-
-    run(args)
+        if args is None:
+            end_process(end)
+        raise

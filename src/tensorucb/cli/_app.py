@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import typer
 import typer.main
+from typer.core import TyperGroup
 
 from tensorucb.cli import _interrupt
-from tensorucb.cli._options import HELP, Commands, Group
+from tensorucb.cli._options import HELP, Commands
 from tensorucb.cli._output import one_line, safe_streams, say
 from tensorucb.errors import TensorUCBError, Words
 
@@ -78,7 +79,7 @@ _PLAIN = {
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
-class LazyGroup(Group):
+class LazyGroup(TyperGroup):
     """A group that knows its commands by name; the one that is called is loaded and run."""
 
     running: str = ""
@@ -88,9 +89,10 @@ class LazyGroup(Group):
         super().__init__(*args, **attributes)
         self.commands: Any = dict.fromkeys(COMMANDS)  # typer names those that resemble a misspelt one
 
-    def first_line(self, name: str) -> str:
-        """The first line of a command's help."""
-        return summary(name)
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands with the first lines of their help, without their options: these take longer to read."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _summary(name)) for name in COMMANDS])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command itself: a shell that completes a line asks for its options."""
@@ -154,10 +156,9 @@ def _target(name: str) -> Any:
     return getattr(importlib.import_module(f"tensorucb.cli.{COMMANDS[name].module}"), name.replace("-", "_"))
 
 
-def summary(name: str) -> str:
-    """The first line of a command's help; without its options, which typer takes longer to read."""
+def _summary(name: str) -> str:
     target = _target(name)
-    return str(target.info.help if isinstance(target, typer.Typer) else target.__doc__).split("\n")[0]
+    return str(target.info.help if isinstance(target, typer.Typer) else target.__doc__).partition("\n")[0]
 
 
 def load_command(name: str) -> Any:
@@ -188,18 +189,12 @@ def _name_values(command: Any) -> None:
 
 # -- errors --
 
-# The commands for calls that messages advise.
+# The commands for calls that messages advise, where they are not called as the call is.
 _COMMANDS = {
     "rounds": "status NAME",
     "users": "export NAME",
-    "ask": "ask",
     "create_campaign": "create",
     "delete_campaign": "delete",
-    "import_history": "import-history",
-    "add_users": "add-users",
-    "add_products": "add-products",
-    "add_strategies": "add-strategies",
-    "set_costs": "set-costs",
 }
 
 
@@ -227,7 +222,8 @@ class CommandWords(Words):
 
     def call(self, name: str, value: Any) -> str:
         """A command to type."""
-        return f"`tensorucb {_COMMANDS[name]}`" if name in _COMMANDS else super().call(name, value)
+        words = _COMMANDS.get(name, name.replace("_", "-"))
+        return f"`tensorucb {words}`" if words.split()[0] in COMMANDS else super().call(name, value)
 
 
 def _pairs(value: Any) -> list[str]:

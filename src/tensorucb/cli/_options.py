@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 from typer import Argument, BadParameter, CallbackParam, Context, Exit, Option, Typer
-from typer.core import TyperGroup
 
 from tensorucb.cli._output import Answer, one_line, say
 from tensorucb.cli._progress import Progress
@@ -36,30 +35,19 @@ STORAGE = "sqlite:///campaigns.db"
 WHERE = "Where campaigns live: sqlite:///file.db or postgresql://..."
 
 
-class Group(TyperGroup):
-    """A group whose help has the whole first line of each command; typer would cut it to one line of the terminal."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the names of the commands and their first lines."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self.first_line(name)) for name in self.commands])
-
-    def first_line(self, name: str) -> str:
-        """The first line of a command's help."""
-        return (self.commands[name].help or "").split("\n")[0]
-
-
 class Commands(Typer):
     """A group of commands, without rich, whose import is half of the time that --help takes."""
 
     def __init__(self, help: str | None = None) -> None:
-        super().__init__(help=help, cls=Group, add_completion=False, rich_markup_mode=None, context_settings=HELP)
+        super().__init__(help=help, add_completion=False, rich_markup_mode=None, context_settings=HELP)
 
     def add(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """A decorator that makes a function the command of this name."""
 
         def added(function: Callable[..., Any]) -> Callable[..., Any]:
-            self.command(name, context_settings=HELP)(_called_by_typer(function, name))
+            # In the help of a group: without it, typer would cut the first line to one of the terminal.
+            summary = str(function.__doc__).partition("\n")[0]
+            self.command(name, short_help=summary, context_settings=HELP)(_called_by_typer(function, name))
             return function
 
         return added
@@ -149,11 +137,14 @@ def typed(text: str) -> str:
         return text
 
 
+def nearest_existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that is there."""
+    return next(each for each in (path, *path.parents) if each.exists())
+
+
 def _writable(directory: Path, option: str) -> Path:
     """A directory to write to; refused before anything is computed if that is not possible."""
-    existing = directory
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
+    existing = nearest_existing(directory)
     if not existing.is_dir():
         raise InputError(f"{option} {str(directory)!r} cannot be a directory: {str(existing)!r} is a file.")
     if not os.access(existing, os.W_OK | os.X_OK):
@@ -172,9 +163,11 @@ def writable_file(context: Context, parameter: CallbackParam, path: Path | None)
     if path.is_dir():
         raise InputError(f"--{parameter.name} {str(path)!r} is a directory; name a file.")
     _writable(path.parent, f"--{parameter.name}")
-    other = context.params.get({"csv": "latex", "latex": "csv"}.get(str(parameter.name), ""))
-    if other is not None and path.absolute() == other.absolute():
-        raise InputError(f"--csv and --latex both name {str(path)!r}; give each a file of its own.")
+    for other in ("csv", "latex", "out"):
+        taken = None if other == parameter.name else context.params.get(other)
+        if taken is not None and path.absolute() == taken.absolute():
+            first, second = sorted((other, str(parameter.name)))
+            raise InputError(f"--{first} and --{second} both name {str(path)!r}; give each a file of its own.")
     return path
 
 

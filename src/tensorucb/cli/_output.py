@@ -81,9 +81,7 @@ def say(text: str = "", *, err: bool = False) -> None:
         whole: Any = {"break_long_words": False, "break_on_hyphens": False, "replace_whitespace": False}
         width, lines = shutil.get_terminal_size().columns, text.split("\n")
         text = "\n".join(
-            line
-            if len(line) <= width
-            else textwrap.fill(line, width, subsequent_indent=line[: len(line) - len(line.lstrip())], **whole)
+            textwrap.fill(line, width, subsequent_indent=line[: len(line) - len(line.lstrip())], **whole)
             for line in lines
         )
     _write(text + "\n", err=err)
@@ -186,7 +184,7 @@ class Answer:
             emit_json({**_document(self.record), **self.more} if self.more else self.record)
             return
         for entry in self.blocks:
-            for block in [entry] if isinstance(entry, str | Table | Next | Remark) else entry:
+            for block in [entry] if isinstance(entry, Block) else entry:
                 print_block(block)
 
 
@@ -223,18 +221,15 @@ def _document(record: Any) -> Any:
 def _print_table(table: Table) -> None:
     cells = [[_cell(cell) for cell in row] for row in table.rows]
     left = [name in table.words for name in table.columns]
+    widths = [max(map(len, column)) for column in zip(table.columns, *cells, strict=True)]
     if table.title:
         say(table.title)
-    widths = [max(map(len, column)) for column in zip(table.columns, *cells, strict=True)]
     if on_terminal(sys.stdout):
         _print_fitted(table.columns, cells, widths, left)
     else:
-        lines = (list(table.columns), ["-" * min(width, _PADDED) for width in widths], *cells)
-        for line in lines:
-            padded = [
-                cell.ljust(min(width, _PADDED)) if text else cell.rjust(min(width, _PADDED))
-                for cell, width, text in zip(line, widths, left, strict=True)
-            ]
+        places = [(min(width, _PADDED), "<" if text else ">") for width, text in zip(widths, left, strict=True)]
+        for line in (table.columns, ["-" * width for width, _ in places], *cells):
+            padded = [f"{cell:{side}{width}}" for cell, (width, side) in zip(line, places, strict=True)]
             _write("  ".join(padded).rstrip() + "\n")
     if table.caption:
         say(table.caption)

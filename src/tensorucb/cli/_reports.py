@@ -17,7 +17,6 @@ from tensorucb.experiments._results import OURS, printed_table
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
 from tensorucb.plots._theme import chart_of, knows_the_truth, leaders, titled
 
-Charts = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
 _REGRET = """\
@@ -49,6 +48,10 @@ _STRATEGIES = (
 _PRODUCT_BLIND = (
     "The product-blind oracle is no policy: it knows the true probabilities, averaged over products. A policy that "
     "ends below it has learned what the products change."
+)
+_NETWORK = (
+    "The paper's text has 2,843 users for Digg, its table 2,483. Its percentiles cannot hold beside its own numbers of "
+    "edges: they leave most edges to a handful of users."
 )
 _WHY = """\
 Expected: the responses these users would bring by what has been seen so far, the sum of the believed probabilities of \
@@ -90,7 +93,10 @@ def _results(
     if any(map(knows_the_truth, experiment.policies)):
         blind = _BLIND_REPLAY if replayed else _PRODUCT_BLIND
         blocks.append(Text(_STRATEGIES if in_strategies else blind))
-    return blocks if replayed else [*blocks, *_paper_note(experiment)]
+    both = [experiment.final(name).mean for name in (OURS, f"{OURS} (paper)") if name in experiment.policies]
+    if not replayed and len(both) == 2 and both[0] < both[1]:
+        blocks.append(Text(_WHY_THE_PAPER_LOSES))
+    return blocks
 
 
 def _numbers(experiment: Experiment, rows: Rows) -> list[tuple[str, str]]:
@@ -137,14 +143,7 @@ def _length(experiment: Experiment) -> tuple[int, int]:
 
 
 def _save_page(path: Path, title: str, **parts: Any) -> Path:
-    """Write a page of this release."""
     return Report(title, footer=f"tensorucb {__version__}", **parts).save(path)
-
-
-def _paper_note(experiment: Experiment) -> list[Text]:
-    """Why the paper's form loses, if both forms took part and it does."""
-    both = [experiment.final(name).mean for name in ("TensorUCB", "TensorUCB (paper)") if name in experiment.policies]
-    return [Text(_WHY_THE_PAPER_LOSES)] if len(both) == 2 and both[0] < both[1] else []
 
 
 # -- demo --
@@ -230,32 +229,41 @@ def save_comparison(
 # -- reproduce --
 
 
-def draw(results: PaperResults) -> dict[str, Any]:
-    """The figures of the targets, by the names of their files."""
+def draw(results: PaperResults, effort: Effort) -> tuple[dict[str, Any], list[Section]]:
+    """The figures of the targets, by the names of their files, and the sections of the page, one per target."""
     charts: dict[str, Any] = {}
+    sections: list[Section] = []
     if "table-network" in results.targets:
-        charts["network"] = _drawn_table(*network_table(results), "Network statistics")
+        table = network_table(results)
+        charts["network"] = _drawn_table(*table, "Network statistics")
+        sections.append(Section("Network statistics", [Table(*table), Text(_NETWORK)]))
     if "fig-degrees" in results.targets:
         charts["degrees"] = plots.degree_distribution({results.name: results.graph.out_degree})
-    if results.regret is not None and "fig-regret" in results.targets:
+        sections.append(Section("Out-degrees", [Figure(charts["degrees"])]))
+    if results.regret is not None and results.tuning is not None and "fig-regret" in results.targets:
         last = max(1, _length(results.regret)[0] // 5)
-        charts["regret"] = plots.regret_curves(results.regret)
-        charts["regret-final"] = plots.final_regret(results.regret)
-        charts["regret-late"] = plots.final_regret(results.regret, last=last, title=f"The last {last} rounds alone")
-    for label, experiment in (results.rank or {}).items():
-        curves = {int(name.removeprefix("R = ")): experiment.curve(name) for name in experiment.policies}
-        varied = label.endswith(VARIED)
-        name = "rank-logistic" if "logistic" in label else "rank-paper"
-        charts[f"{name}-varied" if varied else name] = plots.rank_curves(
-            curves,
-            title=f"{label.removesuffix(VARIED)} by rank",
-            subtitle=f"{'A random' if varied else 'The same'} product each round; bars at the right are 90 % intervals",
-        )
+        curves = [plots.regret_curves(results.regret), plots.final_regret(results.regret)]
+        late = plots.final_regret(results.regret, last=last, title=f"The last {last} rounds alone")
+        charts |= {"regret": curves[0], "regret-final": curves[1], "regret-late": late}
+        settings = _settings_table(results.tuning)
+        regret = [
+            *_results(results.regret, decision_table(results.regret), curves),
+            Figure(late, "What a policy loses once it has learned."),
+            Text(f"Settings, chosen for every policy on the same {effort.validation_rounds} validation rounds:"),
+            *([] if settings is None else [settings]),
+        ]
+        sections.append(Section("Regret", regret))
+    if results.rank is not None:
+        by_rank = dict(_drawn_rank(label, experiment) for label, experiment in results.rank.items())
+        charts |= by_rank
+        sections.append(Section("Tensor rank", [Figure(chart) for chart in by_rank.values()]))
     if results.runtime is not None:
         times: dict[str, list[float]] = {}
         for row in results.runtime:
             times.setdefault(row["policy"], []).append(row["milliseconds"])
         charts["runtime"] = plots.runtime_over_size(times, list(dict.fromkeys(row["users"] for row in results.runtime)))
+        note = "Measured on the machine that ran this, other work on it included; ratios mean more than milliseconds."
+        sections.append(Section("Time per round", [Figure(charts["runtime"], note)]))
     if results.bound is not None:
         columns: dict[str, Any] = results.bound.to_dict(as_series=False)
         measured = {label: values for label, values in columns.items() if label not in BOUND_COLUMNS}
@@ -264,13 +272,33 @@ def draw(results: PaperResults) -> dict[str, Any]:
             "bound at the c it asks for": columns["bound_at_c_needed"],
         }
         charts["bound"] = plots.bound_chart([float(number) for number in columns["round"]], bounds, measured)
-    return charts
+        theorem: list[Block] = [Figure(charts["bound"]), Text(_condition(results.bound))]
+        sections.append(Section("The bound (Theorem 1)", theorem))
+    return charts, sections
+
+
+def _drawn_rank(label: str, experiment: Experiment) -> tuple[str, Any]:
+    """The name of a file, and the figure of one policy's regret by rank."""
+    varied = label.endswith(VARIED)
+    name = "rank-logistic" if "logistic" in label else "rank-paper"
+    chart = plots.rank_curves(
+        {int(name.removeprefix("R = ")): experiment.curve(name) for name in experiment.policies},
+        title=f"{label.removesuffix(VARIED)} by rank",
+        subtitle=f"{'A random' if varied else 'The same'} product each round; bars at the right are 90 % intervals",
+    )
+    return f"{name}-varied" if varied else name, chart
 
 
 def save_reproduction(
-    path: Path, results: PaperResults, charts: Charts, environment: Environment | None, effort: Effort, *, quick: bool
+    path: Path,
+    results: PaperResults,
+    sections: list[Section],
+    environment: Environment | None,
+    effort: Effort,
+    *,
+    quick: bool,
 ) -> Path:
-    """Write ``report.html``, one section per target; ``environment`` is None if the network alone was asked about."""
+    """Write ``report.html``; ``environment`` is None if the network alone was asked about."""
     sizes = [("users", f"{results.graph.n_nodes:,}"), ("edges", f"{results.graph.n_edges:,}")]
     lede = "The paper's statistics of networks, computed again."
     if environment is not None:
@@ -281,32 +309,7 @@ def save_reproduction(
             else "The paper's tables and figures, computed again. Every policy had the same products, coins, features "
             "and oracle, and its settings were chosen on the same validation rounds."
         )
-    sections = _sections(results, charts, effort)
     return _save_page(path, f"TensorUCB on {results.name}", lede=lede, facts=sizes, sections=sections)
-
-
-def _sections(results: PaperResults, charts: Charts, effort: Effort) -> list[Section]:
-    sections: list[Section] = []
-    if "network" in charts:
-        note = (
-            "The paper's text has 2,843 users for Digg, its table 2,483. Its percentiles cannot hold beside its own "
-            "numbers of edges: they leave most edges to a handful of users."
-        )
-        sections.append(Section("Network statistics", [Table(*network_table(results)), Text(note)]))
-    if "degrees" in charts:
-        sections.append(Section("Out-degrees", [Figure(charts["degrees"])]))
-    if "regret" in charts and results.regret is not None and results.tuning is not None:
-        sections.append(Section("Regret", _regret(results.regret, results.tuning, charts, effort.validation_rounds)))
-    if results.rank is not None:
-        ranks = [Figure(chart) for name, chart in charts.items() if name.startswith("rank")]
-        sections.append(Section("Tensor rank", ranks))
-    if "runtime" in charts:
-        note = "Measured on the machine that ran this, other work on it included; ratios mean more than milliseconds."
-        sections.append(Section("Time per round", [Figure(charts["runtime"], note)]))
-    if results.bound is not None:
-        theorem: list[Block] = [Figure(charts["bound"]), Text(_condition(results.bound))]
-        sections.append(Section("The bound (Theorem 1)", theorem))
-    return sections
 
 
 def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Any:
@@ -327,16 +330,6 @@ def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: s
         )
     )
     return titled(chart, title, width=160 * (len(columns) - 1), height=30 * len(rows))
-
-
-def _regret(experiment: Experiment, tuning: Tuning, charts: Charts, validation_rounds: int) -> list[Block]:
-    settings = _settings_table(tuning)
-    return [
-        *_results(experiment, decision_table(experiment), [charts["regret"], charts["regret-final"]]),
-        Figure(charts["regret-late"], "What a policy loses once it has learned."),
-        Text(f"Settings, chosen for every policy on the same {validation_rounds} validation rounds:"),
-        *([] if settings is None else [settings]),
-    ]
 
 
 def _condition(bound: pl.DataFrame) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tensorucb.experiments._paper import PaperResults
     from tensorucb.policies import Policy
 
+PRODUCT_EFFECT = 1.5
 Features = Literal["paper", "ours"]
 Synthetic = Literal["digg", "flixster"]
 
@@ -83,30 +84,6 @@ def prepared(
 
 
 @dataclass(frozen=True)
-class Generator:
-    """How a network is generated: the factor on its size, and how much products and strategies matter."""
-
-    scale: float = 1.0
-    product_effect: float = 1.5
-    strategies: int = 0
-    strategy_effect: float = 1.0
-
-    def __call__(self, kind: Synthetic, *, seed: int, draw: int = 0) -> LoadedNetwork:
-        """Generate a network of this kind; ``draw`` numbers further ones for the same seed."""
-        import numpy as np
-
-        from tensorucb.data import digg_like, flixster_like
-
-        make = digg_like if kind == "digg" else flixster_like
-        effects: dict[str, Any] = {"product_effect": self.product_effect}
-        if self.strategies:
-            effects |= {"n_strategies": self.strategies, "strategy_effect": self.strategy_effect}
-        rng = np.random.default_rng([seed, draw]) if draw else seed
-        about = {"generator": make.__name__, "scale": self.scale, "seed": seed, **effects}
-        return LoadedNetwork(f"{kind}-like", make(self.scale, rng=rng, **effects), about)
-
-
-@dataclass(frozen=True)
 class LoadedNetwork:
     """A network that has been read or generated, and what a manifest says of it."""
 
@@ -138,31 +115,45 @@ class LoadedNetwork:
         return world if features == "ours" else world.with_users(laplacian_eigenmap(world.graph))
 
 
+def generated(
+    kind: Synthetic,
+    *,
+    seed: int,
+    draw: int = 0,
+    scale: float = 1.0,
+    product_effect: float = PRODUCT_EFFECT,
+    **strategies: float,
+) -> LoadedNetwork:
+    """A generated network of this kind; ``draw`` numbers further ones for the same seed."""
+    import numpy as np
+
+    from tensorucb.data import digg_like, flixster_like
+
+    make: Any = digg_like if kind == "digg" else flixster_like
+    effects = {"product_effect": product_effect, **strategies}
+    about = {"generator": make.__name__, "scale": scale, "seed": seed, **effects}
+    rng = np.random.default_rng([seed, draw]) if draw else seed
+    return LoadedNetwork(f"{kind}-like", make(scale, rng=rng, **effects), about)
+
+
 def load_network(
     data: Path | None,
     synthetic: Synthetic | None,
-    generator: Generator,
+    generate: Callable[..., LoadedNetwork],
     *,
     seed: int,
-    min_actions: int = 0,
-    products: int | None = None,
-    window: str | None = None,
+    **preparation: Any,
 ) -> LoadedNetwork:
-    """Read and prepare the data set, or generate the network."""
+    """Read the data set and have it `prepared`, or generate the network."""
     if synthetic is not None and data is None:
-        if min_actions or products or window:
+        if any(preparation.values()):
             raise BadParameter("--min-actions, --products and --window are for --data; a generated network has none.")
-        return generator(synthetic, seed=seed)
+        return generate(synthetic, seed=seed)
     if data is None or synthetic is not None:
         raise BadParameter("give either --data DIR or --synthetic digg|flixster.")
-    if generator.product_effect != Generator.product_effect:
-        raise BadParameter("--product-effect is for --synthetic; a data set has its own.")
-    if generator.strategies:
-        raise BadParameter("--strategies is for --synthetic; a data set says nothing about strategies.")
     from tensorucb.data import checksum, read_dataset
 
-    dataset = prepared(read_dataset(data), min_actions, products, window, seed=seed)
-    preparation = {"min_actions": min_actions, "products": products, "window": window}
+    dataset = prepared(read_dataset(data), seed=seed, **preparation)
     about = {"name": dataset.name, "checksum": checksum(dataset), "preparation": preparation}
     return LoadedNetwork(dataset.name, dataset, about)
 

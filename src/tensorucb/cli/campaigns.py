@@ -74,18 +74,16 @@ def set_costs(
 
 def opt_out(campaign: Campaign, users: People, everywhere: Everywhere = False) -> Answer:
     """Never contact these people again; ids that are no users are kept, in case they join."""
-    report = campaign.opt_out(_listed(campaign, users), everywhere=everywhere)
+    ids = opt.listed_texts(users, "USERS", opt.names_of_users(campaign))
+    report = campaign.opt_out(ids, everywhere=everywhere)
     return Answer(report, _opted(report, "opted out", everywhere))
 
 
 def opt_in(campaign: Campaign, users: People, everywhere: Everywhere = False) -> Answer:
     """Undo opt-out; in a campaign with --consent this is consent as well."""
-    report = campaign.opt_in(_listed(campaign, users), everywhere=everywhere)
+    ids = opt.listed_texts(users, "USERS", opt.names_of_users(campaign))
+    report = campaign.opt_in(ids, everywhere=everywhere)
     return Answer(report, _opted(report, "opted in", everywhere))
-
-
-def _listed(campaign: Campaign, users: list[str]) -> list[str]:
-    return opt.listed_texts(users, "USERS", opt.names_of_users(campaign))
 
 
 def _opted(report: OptReport, done: str, everywhere: bool) -> Iterator[Block]:
@@ -159,6 +157,8 @@ def webhook(
     """
     if secret is not None and url is None:
         raise BadParameter("--secret needs --url: both are set together.")
+    if remove and url is not None:
+        raise BadParameter("give --url or --remove, not both.")
     if url is not None:
         secret = campaign.set_webhook(url, secret)
     elif remove:

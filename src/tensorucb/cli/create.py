@@ -53,11 +53,13 @@ def read_campaign_file(path: str) -> CampaignFile:
         file = check_path("a campaign file", path)
         content = _toml(file)
         _check_names("it", content, ("campaign", "data", "columns", "kinds", "ask"), "section")
-        options = _options(content, "campaign", _CAMPAIGN, file.parent) | _options(content, "data", _DATA, file.parent)
+        options = {
+            "data" if name == "directory" else name: _value(section, name, value, file.parent)
+            for section, keys in (("campaign", _CAMPAIGN), ("data", _DATA))
+            for name, value in _section(content, section, keys).items()
+        }
         columns, kinds = _tables(content, "columns", _TABLES), _tables(content, "kinds", _KINDS)
-        ask = _section(content, "ask") if "ask" in content else None
-        _check_names("[ask]", ask or (), STORED)
-        return CampaignFile(options, columns, kinds, ask)
+        return CampaignFile(options, columns, kinds, _section(content, "ask", STORED) if "ask" in content else None)
     except InputError as error:  # of a check; it would pass for a mistake on the command line
         raise error.within(repr(path), FileFormatError) from error
 
@@ -74,56 +76,48 @@ def _toml(path: Path) -> dict[str, Any]:
         raise FileFormatError(f"{str(path)!r} is not valid TOML: {error}.") from error
 
 
-def _section(content: Mapping[str, Any], name: str, title: str = "") -> dict[str, Any]:
-    value = content.get(name, {})
+def _section(content: Mapping[str, Any], title: str, keys: Collection[str] = (), what: str = "key") -> dict[str, Any]:
+    """The section of this title, with known ``keys`` if there are any to be known; empty if it is not there."""
+    value = content.get(title.rpartition(".")[2], {})
     if not isinstance(value, dict):
-        raise InputError(f"{title or name} must be a section, [{title or name}]; got {value!r}.")
+        raise InputError(f"{title} must be a section, [{title}]; got {value!r}.")
+    if keys:
+        _check_names(f"[{title}]", value, keys, what)
     return value
 
 
-def _options(content: Mapping[str, Any], section: str, keys: Collection[str], folder: Path) -> dict[str, Any]:
-    """The section's values as values of options."""
-    values = _section(content, section)
-    _check_names(f"[{section}]", values, keys)
-    return {
-        "data" if name == "directory" else name: _value(f"{name} in [{section}]", section, name, values, folder)
-        for name in values
-    }
-
-
-def _value(title: str, section: str, name: str, values: Mapping[str, Any], folder: Path) -> Any:
-    """One value; a path is relative to the file's folder, and then to where the command runs."""
+def _value(section: str, name: str, value: Any, folder: Path) -> Any:
+    """The value of an option; a path is relative to the file's folder, and then to where the command runs."""
     from tensorucb.campaign._databases import is_database
     from tensorucb.campaign._question import read_plain
     from tensorucb.checks import check_choice, check_path, check_text
 
-    value = values[name]
+    title = f"{name} in [{section}]"
     if name in _SETTINGS:
         read_plain(name, value, title)
         return value
     if name == "id_type":
         return check_choice(title, value, _ID_TYPES)
     if name == "settings":
-        return json.dumps(_section(values, name, "campaign.settings"), default=str)
+        return json.dumps(_section({name: value}, "campaign.settings"), default=str)
     if name == "directory" and is_database(value):
         return value
     return str(folder / check_path(title, value)) if section == "data" else check_text(title, value)
 
 
 def _tables(content: Mapping[str, Any], section: str, tables: Collection[str]) -> dict[str, dict[str, str]]:
+    """Texts by table and name; what is empty is left out."""
     from tensorucb.checks import check_text
 
-    sections = _section(content, section)
-    _check_names(f"[{section}]", sections, tables, "table")
-    named = {table: _section(sections, table, f"{section}.{table}") for table in sections}
-    return {
-        table: {name: check_text(f"{name} in [{section}.{table}]", value) for name, value in names.items()}
-        for table, names in named.items()
-        if names
-    }
+    texts: dict[str, dict[str, str]] = {}
+    sections = _section(content, section, tables, "table")
+    for table in sections:
+        for name, value in _section(sections, f"{section}.{table}").items():
+            texts.setdefault(table, {})[name] = check_text(f"{name} in [{section}.{table}]", value)
+    return texts
 
 
-def _check_names(where: str, names: Collection[str], choices: Collection[str], what: str = "key") -> None:
+def _check_names(where: str, names: Collection[str], choices: Collection[str], what: str) -> None:
     for name in names:
         if name not in choices:
             near = difflib.get_close_matches(name, choices, 1)
@@ -256,7 +250,9 @@ def create(
     Files are .csv, .tsv (also .gz), .ndjson or .parquet. Columns of products and users may hold categories, tags, text,
     numbers and dates; what is used and what is left out is printed.
     """
-    made_of = {name: value for name, value in locals().items() if name in SETTINGS}
+    given = locals()
+    made_of = {name: given[name] for name in _SETTINGS}
+    tables = {name: given[name] for name in _TABLES}
     if name is None:
         raise BadParameter("give the campaign's NAME, or --config with a name in it.")
     if storage.startswith("memory:"):
@@ -264,8 +260,8 @@ def create(
     if data is None and edges is None:
         raise BadParameter("give --data, or --edges, or both.")
     name, told = typed(name), CampaignFile() if config is None else config
-    meanings = _merged(told.columns, _by_table("--column", columns, "actions.time=bought_at"))
-    held = _merged(told.kinds, _by_table("--kind", kinds, "products.size=category"))
+    meanings = _with_typed(told.columns, "--column", columns, "actions.time=bought_at")
+    held = _with_typed(told.kinds, "--kind", kinds, "products.size=category")
     with Progress("create") as progress:
         from tensorucb.campaign import create_campaign, read_campaign_data
         from tensorucb.campaign._model import policy_named
@@ -279,11 +275,7 @@ def create(
             raise InputError(f"there is a campaign called {name!r} already; choose another name.")
         content = read_campaign_data(
             data,
-            edges=edges,
-            actions=actions,
-            products=products,
-            users=users,
-            strategies=strategies,
+            **tables,
             columns=meanings,
             kinds=held,
             consent=consent,
@@ -318,19 +310,14 @@ def create(
     )
 
 
-def _by_table(option: str, texts: Sequence[str] | None, example: str) -> dict[str, dict[str, str]]:
-    """``TABLE.NAME=VALUE`` as values by table and name."""
-    values: dict[str, dict[str, str]] = {}
+def _with_typed(
+    told: Mapping[str, Mapping[str, str]], option: str, texts: Sequence[str] | None, example: str
+) -> dict[str, dict[str, str]]:
+    """What the file says by table and name, and over it what was typed as ``TABLE.NAME=VALUE``."""
+    values = {table: dict(names) for table, names in told.items()}
     for place, value in opt.assignments(option, texts, example, "a column").items():
         table, _, name = place.partition(".")
         if not (table and name):
             raise BadParameter(f"{option} must look like {example}; got {place!r}.")
         values.setdefault(table, {})[name] = value
     return values
-
-
-def _merged(
-    first: Mapping[str, Mapping[str, str]], second: Mapping[str, Mapping[str, str]]
-) -> dict[str, dict[str, str]]:
-    """Values by table and name, where those of ``second`` count more."""
-    return {table: {**first.get(table, {}), **second.get(table, {})} for table in {**first, **second}}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from typer import Option
 
+from tensorucb.cli._options import nearest_existing
 from tensorucb.cli._output import Answer, Table
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
@@ -24,6 +25,8 @@ _EXTRAS = {
     "bench": "other libraries beside ours in `python -m benchmarks`",
 }
 _LITTLE_MEMORY = 2**30
+# numba[more]>=0.63; extra == "bench"
+_REQUIREMENT = re.compile(r"""([\w.-]+)(?:\[[^]]*\])?\s*(?:>=([\w.]+))?[^;]*(?:;.*extra\s*==\s*['"]([\w-]+))?""")
 
 
 class Finding(NamedTuple):
@@ -107,11 +110,9 @@ def _packages(extra: str) -> list[Finding]:
         return []
     findings = []
     for line in lines:
-        needed, _, marker = line.partition(";")
-        belongs = re.search(r"""extra\s*==\s*['"]([\w-]+)['"]""", marker)
-        if (belongs[1] if belongs else "") == extra:
-            name, least = re.match(r"([\w.-]+)(?:\[[^]]*\])?\s*(?:>=([\w.]+))?", needed.strip()).groups()  # type: ignore[union-attr]
-            findings.append(_package(name, least or "0"))
+        name, least, needed_by = _REQUIREMENT.match(line).groups(default="")  # type: ignore[union-attr]
+        if needed_by == extra:
+            findings.append(_package(name, least))
     return findings
 
 
@@ -202,10 +203,8 @@ def _can_write(folder: Path) -> bool:
     """Whether files can be made there; a directory that is not there yet can be made."""
     import tempfile
 
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
     try:
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.TemporaryFile(dir=nearest_existing(folder)):
             return True
     except OSError:
         return False

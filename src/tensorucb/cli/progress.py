@@ -98,7 +98,6 @@ def _going(
     names: Mapping[int | str, str],
     following: str,
 ) -> Iterator[Block]:
-    """How a campaign is going."""
     sizes = {"user": numbers.users, "edge": numbers.edges, "product": numbers.products}
     if numbers.strategies:
         sizes["strategy"] = numbers.strategies

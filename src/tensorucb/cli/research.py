@@ -18,11 +18,12 @@ from tensorucb.cli._progress import Progress
 from tensorucb.cli._research import decisions, reproduction, write_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tensorucb.experiments import Environment, WorldSettings
     from tensorucb.policies import Policy
 
+_STRATEGY_EFFECT = 1.0
 _WITH_NEWCOMERS = 20
 Target = Literal["table-network", "fig-degrees", "fig-regret", "fig-rank", "fig-runtime", "bound", "all"]
 
@@ -33,21 +34,21 @@ Target = Literal["table-network", "fig-degrees", "fig-regret", "fig-rank", "fig-
 def compare(
     data: research.Data = None,
     synthetic: research.SyntheticNetwork = None,
-    scale: research.Scale = research.Generator.scale,
+    scale: research.Scale = 1.0,
     product_effect: float = Option(
-        research.Generator.product_effect,
+        research.PRODUCT_EFFECT,
         min=0.0,
         help="How much the product matters in the generated network; at 0 it does not.",
         callback=opt.finite,
     ),
     strategies: int = Option(
-        research.Generator.strategies,
+        0,
         min=0,
         max=1000,
         help="Number of strategies (channels, offers …) of the generated network; one is chosen for each seed.",
     ),
     strategy_effect: float = Option(
-        research.Generator.strategy_effect,
+        _STRATEGY_EFFECT,
         min=0.0,
         max=20.0,
         help="How much the strategy matters, in logits; at 0 the choice does not matter.",
@@ -111,10 +112,15 @@ def compare(
         raise BadParameter("--networks is for --synthetic, and not for --cold-start.")
     if strategies and (cold_start or objective != "direct" or feedback != "one_hop"):
         raise BadParameter("--strategies is for --objective direct and --feedback one_hop, without --cold-start.")
-    if strategy_effect != research.Generator.strategy_effect and not strategies:
+    if strategy_effect != _STRATEGY_EFFECT and not strategies:
         raise BadParameter("--strategy-effect needs --strategies, their number.")
     if networks > runs:
         raise BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
+    if data is not None and synthetic is None:
+        if product_effect != research.PRODUCT_EFFECT:
+            raise BadParameter("--product-effect is for --synthetic; a data set has its own.")
+        if strategies:
+            raise BadParameter("--strategies is for --synthetic; a data set says nothing about strategies.")
     with Progress("compare") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
         from tensorucb.cli._reports import save_comparison
@@ -130,26 +136,22 @@ def compare(
 
         by_label = strategy_contestants() if strategies else contestants()
         policies = _contestants(by_label, policy, in_strategies=bool(strategies))
-        generator = research.Generator(scale, product_effect, strategies, strategy_effect)
-        network = research.load_network(data, synthetic, generator, seed=seed, min_actions=min_actions)
+        offers: dict[str, Any] = {"n_strategies": strategies, "strategy_effect": strategy_effect} if strategies else {}
+        generate = partial(research.generated, scale=scale, product_effect=product_effect, **offers)
+        preparation: Any = {"min_actions": min_actions, "products": None, "window": None}
+        network = research.load_network(data, synthetic, generate, seed=seed, **preparation)
         rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
         truth: dict[str, Any] = {} if prior is None else {"truth_prior": prior}
         environment = network.environment(rules, out / "cache", progress, replay=replay, engine=where, **truth)
         described = environment.describe()
         size: Any = {"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds}
+        varied = {"networks": networks, "truth_prior": prior, "replay": replay, "cold_start": cold_start}
         write_manifest(
             out / "manifest.json",
             command=["tensorucb", *sys.argv[1:]],
             seed=seed,
             environment=described,
-            settings={
-                **size,
-                "networks": networks,
-                "truth_prior": prior,
-                "replay": replay,
-                "cold_start": cold_start,
-                "policies": list(policies),
-            },
+            settings={**size, **varied, "policies": list(policies)},
             data=network.about,
         )
         comparison = Comparison(
@@ -158,7 +160,7 @@ def compare(
             out,
             **size,
             seed=seed,
-            networks=_further(generator, synthetic, rules, networks),
+            networks=_further(generate, synthetic, rules, networks),
             jobs=jobs,
             engine=where,
             report=progress,
@@ -218,16 +220,17 @@ def _contestants(
 
 
 def _further(
-    generator: research.Generator, synthetic: research.Synthetic | None, rules: WorldSettings, networks: int
-) -> list[partial[Environment]]:
+    generate: Callable[..., research.LoadedNetwork],
+    synthetic: research.Synthetic | None,
+    rules: WorldSettings,
+    networks: int,
+) -> list[Callable[[], Environment]]:
     """Functions that generate the networks on which runs take turns; none if there is only one network."""
-    if networks == 1 or synthetic is None:
-        return []
 
     def another(number: int) -> Environment:
-        return generator(synthetic, seed=rules.seed, draw=number).environment(rules, Path(), None)
+        return generate(synthetic, seed=rules.seed, draw=number).environment(rules, Path(), None)
 
-    return [partial(another, number) for number in range(1, networks + 1)]
+    return [partial(another, number) for number in range(1, networks + 1)] if networks > 1 else []
 
 
 # -- reproduce --
@@ -237,7 +240,7 @@ def reproduce(
     target: Target = Argument(..., help="Table or figure, or all of them."),
     data: research.Data = None,
     synthetic: research.SyntheticNetwork = None,
-    scale: research.Scale = research.Generator.scale,
+    scale: research.Scale = 1.0,
     features: research.Features = Option(
         "paper",
         help="What policies know of users. paper: the eigenmap of the network and nothing else, baselines as "
@@ -299,7 +302,9 @@ def reproduce(
         check_labels(from_file, {**by_label, **policies})
         grids = {label: grid for label, grid in {**published, **from_file}.items() if label in policies}
         preparation: Any = {"min_actions": min_actions, "products": products, "window": window}
-        network = research.load_network(data, synthetic, research.Generator(scale), seed=seed, **preparation)
+        network = research.load_network(
+            data, synthetic, partial(research.generated, scale=scale), seed=seed, **preparation
+        )
         graph = network.content.graph
         wanted = _targets(target, policies)
         effort = Effort.quick() if quick else Effort()
@@ -327,26 +332,17 @@ def reproduce(
         if environment is None:
             results = PaperResults(network.name, graph, wanted)
         else:
-            comparison = Comparison(
-                environment,
-                policies,
-                out,
-                rounds=effort.rounds,
-                runs=effort.runs,
-                validation_rounds=effort.validation_rounds,
-                seed=seed,
-                jobs=jobs,
-                engine=where,
-                report=progress,
-            )
+            played: Any = {"seed": seed, "jobs": jobs, "engine": where, "report": progress}
+            size = effort.rounds, effort.runs, effort.validation_rounds
+            comparison = Comparison(environment, policies, out, *size, **played)
             tuning = None
             if needs_tuning(wanted):
                 tuning = comparison.tune(effort.grids(policies, grids))
             results = run_targets(comparison, tuning, wanted, effort)
         tables = write_results(results, out, {**earlier, **from_file})
-        charts = draw(results)
+        charts, sections = draw(results, effort)
         figures = [path for name, chart in charts.items() for path in save_figure(chart, out, name)]
-        page = save_reproduction(out / "report.html", results, charts, environment, effort, quick=quick)
+        page = save_reproduction(out / "report.html", results, sections, environment, effort, quick=quick)
         files = [page, *sorted(tables), manifest, *figures]
         rows = [] if results.regret is None else experiments.decision_table(results.regret)
         if rows:

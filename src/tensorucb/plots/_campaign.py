@@ -10,56 +10,39 @@ import altair as alt
 from tensorucb.arrays import F64
 from tensorucb.campaign import GroupProgress, Lift
 from tensorucb.plots._rounds import group_label
-from tensorucb.plots._theme import BELOW, BLUE, ORANGE, chart_of, distinct, formatted, titled, told_apart
+from tensorucb.plots._theme import (
+    BELOW,
+    BLUE,
+    ORANGE,
+    chart_of,
+    distinct,
+    formatted,
+    interval_layers,
+    titled,
+    told_apart,
+)
 
 MOST_GROUPS = 15
 _WITH_TEXT = 10  # products beside which a number still fits
 _POINTS = "Percentage points of followers who respond"
-_ESTIMATE = "Point: the estimate; bar: 90 % interval; dashed: no effect"
-
-
-# -- what contact adds --
 
 
 def lift_interval(lift: Lift) -> Any:
     """What contact adds to the response rate of followers, with its interval, beside nothing."""
-    row = _in_points(lift)
+    row: dict[str, Any] = {name: 100 * getattr(lift, name) for name in ("difference", "low", "high")}
+    row["text"] = f"{row['difference']:+.2f}"
+    base = chart_of([row]).encode(tooltip=formatted("+.2f", "difference", "low", "high"))
+    scale = alt.Scale(zero=True, padding=14)
+    x: Any = {"title": _POINTS, "scale": scale, "axis": alt.Axis(tickCount=6)}
     label = chart_of([row]).mark_text(dy=-16, fontWeight=600)
     number = label.encode(x=alt.X("difference:Q", title=_POINTS), text="text:N")
     said = (
         f"Contact adds {row['text']} percentage points, with a 90 % interval from {row['low']:+.2f} to "
         f"{row['high']:+.2f}. The dashed line is no effect."
     )
-    return titled(alt.layer(*_intervals([row]), number), "What contact adds", _ESTIMATE, said, height=90)
-
-
-def _in_points(lift: Lift) -> dict[str, Any]:
-    points = {name: 100 * getattr(lift, name) for name in ("difference", "low", "high")}
-    return {**points, "text": f"{points['difference']:+.2f}"}
-
-
-def _intervals(
-    rows: list[dict[str, Any]], before: Sequence[str] = (), after: Sequence[str] = (), **encoding: Any
-) -> list[Any]:
-    """Differences with their intervals, beside a dashed line at no effect; a pointer finds more before and after."""
-    tip = [*before, *formatted("+.2f", "difference", "low", "high"), *after]
-    base = chart_of(rows).encode(tooltip=tip, **encoding)
-    low = alt.X("low:Q", title=_POINTS, scale=alt.Scale(zero=True, padding=14), axis=alt.Axis(tickCount=6))
-    zero = chart_of([{"at": 0}]).mark_rule(strokeDash=[6, 4], strokeWidth=1.6)
-    estimate = base.mark_point(filled=True, size=110, opacity=1, color=BLUE)
-    return [
-        zero.encode(x=alt.X("at:Q", title=_POINTS)),
-        base.mark_rule(strokeWidth=8, opacity=0.3, color=BLUE).encode(x=low, x2="high:Q"),
-        estimate.encode(x=alt.X("difference:Q", title=_POINTS)),
-    ]
-
-
-# -- groups --
-
-
-def _by_name(kind: str, names: list[str]) -> Any:
-    axis = alt.Axis(domain=False, labelLimit=150, labelFontSize=12)
-    return alt.Y(f"{kind}:N", sort=names, title=None, axis=axis)
+    layers = [*interval_layers(base, "difference", no_effect=True, **x), number]
+    subtitle = "Point: the estimate; bar: 90 % interval; dashed: no effect"
+    return titled(alt.layer(*layers), "What contact adds", subtitle, said, height=90)
 
 
 def believed_and_observed(groups: Sequence[GroupProgress], what: str) -> Any:
@@ -71,7 +54,8 @@ def believed_and_observed(groups: Sequence[GroupProgress], what: str) -> Any:
     for name, group in zip(names, shown, strict=True):
         rows += [{"group": name, "what": mark, "rate": getattr(group, mark)} for mark in ("believed", "observed")]
         spans.append({"group": name, "from": group.believed, "to": group.observed})
-    y = _by_name("group", names)
+    axis = alt.Axis(domain=False, labelLimit=150, labelFontSize=12)
+    y = alt.Y("group:N", sort=names, title=None, axis=axis)
     looks = told_apart("what", ("believed", "observed"), BELOW, color=(ORANGE, BLUE), shape=("diamond", "circle"))
     shares: Any = {"title": "Share of followers who respond", "scale": alt.Scale(zero=True)}
     begin = alt.X("from:Q", axis=alt.Axis(format=".1~%", grid=True, tickCount=6), **shares)
@@ -90,48 +74,45 @@ def believed_and_observed(groups: Sequence[GroupProgress], what: str) -> Any:
 
 def goes_together(users: Sequence[Any], products: Sequence[Any], affinity: F64) -> Any:
     """Users by products: how many times as many responses as usual are expected of the two together."""
-    rows = _cells("user", users, products, affinity)
+    rows, best = _cells("user", users, products, affinity)
     more, fewer = "more responses than usual", "fewer"
     for row in rows:
         times = row["value"]
         row["side"] = more if times >= 1.0 else fewer
         # 0 for the usual, 1 from twice as many or half as many on.
         row["strength"] = min(1.0, max(times, 1.0 / max(times, 1e-9)) - 1.0)
-    best = max(rows, key=lambda row: float(row["value"]))
     colour = told_apart("side", (more, fewer), BELOW, color=(BLUE, ORANGE))["color"]
     said = (
         f"Of {len(users)} users and {len(products)} products, {best['user']} and {best['product']} go together best: "
         f"{best['value']:.1f} times as many responses as usual."
     )
     subtitle = "Responses expected, as a multiple of what is usual for the user and for the product"
-    return titled(
-        _grid(rows, "user", ".1f", colour, "strength", 1), "Users and products", subtitle, said, _grid_height(users)
-    )
+    chart = _grid(rows, "user", ".1f", colour, "strength", 1)
+    return titled(chart, "Users and products", subtitle, said, height=max(80, 26 * len(users)))
 
 
 def strategies_by_product(strategies: Sequence[Any], products: Sequence[Any], shares: F64) -> Any:
     """Strategies by products: the share of all followers expected to respond."""
-    rows = _cells("strategy", strategies, products, shares)
-    best = max(rows, key=lambda row: float(row["value"]))
+    rows, best = _cells("strategy", strategies, products, shares)
     said = (
         f"The highest share of followers, {100 * best['value']:.1f} %, is expected to respond to {best['product']} "
         f"with {best['strategy']}."
     )
     chart = _grid(rows, "strategy", ".1%", alt.value(BLUE), "value", best["value"] or 1.0)
     subtitle = "Share of all followers expected to respond"
-    return titled(chart, "Strategies and products", subtitle, said, _grid_height(strategies))
+    return titled(chart, "Strategies and products", subtitle, said, height=max(80, 26 * len(strategies)))
 
 
-def _cells(kind: str, names: Sequence[Any], products: Sequence[Any], values: F64) -> list[dict[str, Any]]:
-    return [
+def _cells(
+    kind: str, names: Sequence[Any], products: Sequence[Any], values: F64
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The cells of a grid, and the one with the largest value."""
+    rows = [
         {kind: str(name), "product": str(product), "value": float(values[i, j])}
         for i, name in enumerate(names)
         for j, product in enumerate(products)
     ]
-
-
-def _grid_height(names: Sequence[Any]) -> int:
-    return max(80, 26 * len(names))
+    return rows, max(rows, key=lambda row: float(row["value"]))
 
 
 def _grid(rows: list[dict[str, Any]], kind: str, form: str, colour: Any, strength: str, strongest: float) -> Any:

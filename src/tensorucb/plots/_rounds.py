@@ -7,11 +7,11 @@ put together by week or by month.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from itertools import accumulate, chain
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import altair as alt
@@ -26,7 +26,6 @@ _FEWEST_DAYS = 3  # on which rounds were opened, for dates to be an axis
 _FEWEST_BLOCKS = 6  # weeks or months that say more than blocks of rounds
 _MOST_DATES = 12  # labels of an axis of rounds
 _FILLED = 0.8  # of the place of a block
-_MOST_HOVERED = 100  # places of a line that say their numbers
 _DAY = timedelta(days=1)
 
 _STROKES = alt.Legend(title=None, orient="bottom", symbolType="stroke", symbolStrokeWidth=3)
@@ -53,134 +52,110 @@ def group_label(group: GroupProgress) -> str:
 # -- when rounds were opened --
 
 
+class _Block(NamedTuple):
+    """Rounds put together, and where they stand on their axis, with a gap before the next ones."""
+
+    begin: Any
+    end: Any
+    rounds: list[RoundProgress]
+
+
 @dataclass(frozen=True)
-class _Calendar:
-    """When rounds were opened, by the clocks of the campaign's time zone.
+class _Timeline:
+    """Rounds, and when they were opened by the clocks of the campaign's time zone.
 
     Moments are written without a zone: whoever draws the figure takes them for its own clock's, and so every reader
     sees the campaign's days, wherever they are.
     """
 
-    zone: ZoneInfo
+    rounds: list[RoundProgress]
+    opened: list[datetime]
 
     @classmethod
-    def of(cls, progress: CampaignProgress) -> _Calendar:
-        return cls(ZoneInfo(progress.timezone))
+    def of(cls, progress: CampaignProgress, is_shown: Callable[[RoundProgress], bool]) -> _Timeline:
+        rounds = [entry for entry in progress.rounds if is_shown(entry)]
+        zone = ZoneInfo(progress.timezone)
+        return cls(rounds, [datetime.fromtimestamp(entry.opened, zone).replace(tzinfo=None) for entry in rounds])
 
-    def day(self, entry: RoundProgress) -> date:
-        """The day on which a round was opened."""
-        return datetime.fromtimestamp(entry.opened, self.zone).date()
+    @property
+    def days(self) -> list[date]:
+        """The day on which each round was opened."""
+        return [moment.date() for moment in self.opened]
 
-    def place(self, entry: RoundProgress) -> dict[str, Any]:
-        """Where a round is on the axis."""
-        opened = datetime.fromtimestamp(entry.opened, self.zone)
-        return {"round": entry.number, "opened": _written(opened.replace(tzinfo=None))}
-
-    def dated(self, rounds: Iterable[RoundProgress]) -> bool:
+    @property
+    def dated(self) -> bool:
         """Whether dates tell the rounds apart: they were opened on several days."""
-        return len({self.day(entry) for entry in rounds}) >= _FEWEST_DAYS
+        return len(set(self.days)) >= _FEWEST_DAYS
 
-    def axis(self, rounds: Sequence[RoundProgress]) -> Any:
+    def place(self, at: int) -> dict[str, Any]:
+        """Where a round is on the axis."""
+        return {"round": self.rounds[at].number, "opened": self.opened[at].isoformat(timespec="seconds")}
+
+    def axis(self) -> Any:
         """Dates, if rounds were opened on several days; otherwise their numbers, which are whole."""
-        if self.dated(rounds):
+        if self.dated:
             return alt.X("opened:T", title="Opened", axis=_DATES)
-        ticks = max(1, min(len(rounds) - 1, 8))
+        ticks = max(1, min(len(self.rounds) - 1, 8))
         return alt.X("round:Q", title="Round", axis=alt.Axis(tickMinStep=1, tickCount=ticks, format="d"))
 
-    def axis_of_rounds(self, rounds: Sequence[RoundProgress]) -> Any:
+    def axis_of_rounds(self) -> Any:
         """A place for each round; their dates below, if they were opened on several days, and otherwise their numbers.
 
         A date stands where its day begins: rounds of the same day follow without one.
         """
-        if not self.dated(rounds):
+        if not self.dated:
             return alt.X("round:O", title="Round", axis=alt.Axis(labelAngle=0, labelOverlap=True))
-        days = {entry.number: self.day(entry) for entry in rounds}
-        first_rounds = {day: number for number, day in reversed(days.items())}
-        numbers = sorted(first_rounds.values())
-        numbers = numbers[:: -(-len(numbers) // _MOST_DATES)]
-        years = len({day.year for day in first_rounds}) > 1
-        labels = {str(number): _short(days[number], years) for number in numbers}
+        first_rounds: dict[date, int] = {}
+        for entry, day in zip(self.rounds, self.days, strict=True):
+            first_rounds.setdefault(day, entry.number)
+        form = "%b %Y" if len({day.year for day in first_rounds}) > 1 else "%b"
+        dates = sorted((number, f"{day.day} {day:{form}}") for day, number in first_rounds.items())
+        labels = dict(dates[:: -(-len(dates) // _MOST_DATES)])
         axis = alt.Axis(
-            labelAngle=0, labelOverlap="greedy", values=numbers, labelExpr=f"{json.dumps(labels)}[datum.value]"
+            labelAngle=0,
+            labelOverlap="greedy",
+            values=list(labels),
+            labelExpr=f"{json.dumps(labels)}[datum.value]",
         )
         return alt.X("round:O", title="Opened", axis=axis)
 
+    def blocks(self) -> tuple[str, str, list[_Block]]:
+        """Rounds by "week" or "month", or if these are too few or too many, so many at a time; which, and in words."""
+        for unit, days in (("week", 7), ("month", 30)):
+            dated: dict[date, list[RoundProgress]] = {}
+            for entry, day in zip(self.rounds, self.days, strict=True):
+                begin = day - day.weekday() * _DAY if unit == "week" else day.replace(day=1)
+                dated.setdefault(begin, []).append(entry)
+            if _FEWEST_BLOCKS <= len(dated) <= MOST_ROUNDS:
+                begins = [datetime.combine(day, time()) for day in sorted(dated)]
+                return (
+                    unit,
+                    f"by {unit}",
+                    [
+                        _Block(begin.isoformat(), (begin + _FILLED * days * _DAY).isoformat(), dated[begin.date()])
+                        for begin in begins
+                    ],
+                )
+        size = -(-len(self.rounds) // (MOST_ROUNDS // 2))
+        blocks = [self.rounds[at : at + size] for at in range(0, len(self.rounds), size)]
+        spans = [(block[0].number, block[-1].number + 1) for block in blocks]
+        return (
+            "",
+            f"{size} at a time",
+            [
+                _Block(begin, begin + _FILLED * (end - begin), block)
+                for (begin, end), block in zip(spans, blocks, strict=True)
+            ],
+        )
 
-def _written(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds")
-
-
-def _short(day: date, year: bool) -> str:
-    return f"{day.day} {day:%b %Y}" if year else f"{day.day} {day:%b}"
-
-
-# -- rounds put together --
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    """Rounds put together: ``unit`` is week, month or rounds, ``said`` says it in words.
-
-    ``begins`` and ``ends`` are where each block stands on its axis, with a gap before the next one.
-    """
-
-    unit: str
-    said: str
-    blocks: list[list[RoundProgress]]
-    begins: list[Any]
-    ends: list[Any]
-
-
-def _monday(day: date) -> date:
-    return day - day.weekday() * _DAY
-
-
-def _first_of_month(day: date) -> date:
-    return day.replace(day=1)
-
-
-_UNITS: tuple[tuple[str, Callable[[date], date], int], ...] = (("week", _monday, 7), ("month", _first_of_month, 30))
-
-
-def _blocks(rounds: Sequence[RoundProgress], calendar: _Calendar) -> _Blocks:
-    """Rounds by week or by month, or if these are too few or too many, so many at a time."""
-    for unit, begin_of, days in _UNITS:
-        dated: dict[date, list[RoundProgress]] = {}
-        for entry in rounds:
-            dated.setdefault(begin_of(calendar.day(entry)), []).append(entry)
-        if _FEWEST_BLOCKS <= len(dated) <= MOST_ROUNDS:
-            midnights = [datetime.combine(day, time()) for day in sorted(dated)]
-            return _Blocks(
-                unit,
-                f"by {unit}",
-                [dated[midnight.date()] for midnight in midnights],
-                [_written(midnight) for midnight in midnights],
-                [_written(midnight + _FILLED * days * _DAY) for midnight in midnights],
-            )
-    size = -(-len(rounds) // (MOST_ROUNDS // 2))
-    blocks = [list(rounds[at : at + size]) for at in range(0, len(rounds), size)]
-    begins = [block[0].number for block in blocks]
-    ends = [block[0].number + _FILLED * (block[-1].number + 1 - block[0].number) for block in blocks]
-    return _Blocks("rounds", f"{size} at a time", blocks, begins, ends)
-
-
-def _axis_of_blocks(together: _Blocks) -> Any:
-    """Dates below some of the weeks or months, where they begin: left alone, the axis would begin weeks on Sundays."""
-    days = [date.fromisoformat(begin[:10]) for begin in together.begins]
-    shown = days[:: -(-len(days) // _MOST_DATES)]
-    values = [alt.DateTime(year=day.year, month=day.month, date=day.day) for day in shown]
-    form = "%-d %b" if together.unit == "week" else "%b %Y"
-    return alt.Axis(values=values, format=form, labelOverlap="greedy")
-
-
-def _thinned(rounds: Sequence[RoundProgress], calendar: _Calendar) -> tuple[list[int], str]:
-    """Which places of a running line are drawn: all, or the last one of each block; and what to say of it."""
-    if len(rounds) <= MOST_ROUNDS:
-        return list(range(len(rounds))), ""
-    together = _blocks(rounds, calendar)
-    place = {entry.number: at for at, entry in enumerate(rounds)}
-    lasts = sorted(max(place[entry.number] for entry in block) for block in together.blocks)
-    return lasts, f"; {len(rounds):,} rounds, {together.said}"
+    def thinned(self) -> tuple[list[int], str]:
+        """Which places of a running line are drawn: all, or the last one of each block; and what to say of it."""
+        if len(self.rounds) <= MOST_ROUNDS:
+            return list(range(len(self.rounds))), ""
+        _, said, blocks = self.blocks()
+        place = {entry.number: at for at, entry in enumerate(self.rounds)}
+        lasts = sorted(max(place[entry.number] for entry in block.rounds) for block in blocks)
+        return lasts, f"; {len(self.rounds):,} rounds, {said}"
 
 
 # -- rounds beside what was expected of them --
@@ -191,18 +166,23 @@ def expected_and_observed(progress: CampaignProgress) -> Any:
 
     More rounds than can be told apart are put together by week or month, or as many of them as fill so many places.
     """
-    compared = [entry for entry in progress.rounds if entry.expected is not None]
-    calendar = _Calendar.of(progress)
-    if len(compared) > MOST_ROUNDS:
-        return _expected_together([entry for entry in compared if entry.status == "closed"], calendar)
-    return _expected_by_round(compared, product_names(progress), calendar)
+    compared = _Timeline.of(progress, lambda entry: entry.expected is not None)
+    closed = _Timeline.of(progress, _counts)
+    if closed.rounds and len(compared.rounds) > MOST_ROUNDS:
+        return _expected_together(closed)
+    return _expected_by_round(compared, product_names(progress))
 
 
-def _expected_by_round(compared: Sequence[RoundProgress], names: Mapping[int | str, str], calendar: _Calendar) -> Any:
+def _counts(entry: RoundProgress) -> bool:
+    """Whether what came of a round can be compared with what was expected of it."""
+    return entry.status == "closed" and entry.expected is not None
+
+
+def _expected_by_round(compared: _Timeline, names: Mapping[int | str, str]) -> Any:
     rows: list[dict[str, Any]] = [
         {
             "round": entry.number,
-            "opened": calendar.day(entry).isoformat(),
+            "opened": day.isoformat(),
             "low": entry.expected.low,
             "high": entry.expected.high,
             "expected": entry.expected.mean,
@@ -210,7 +190,7 @@ def _expected_by_round(compared: Sequence[RoundProgress], names: Mapping[int | s
             "state": "still open" if entry.within is None else "in the interval" if entry.within else "outside of it",
             "product": "" if entry.product is None else names.get(entry.product, str(entry.product)),
         }
-        for entry in compared
+        for entry, day in zip(compared.rounds, compared.days, strict=True)
         if entry.expected is not None
     ]
     # The first intervals are often many times as wide as what comes: they are cut rather than all others squeezed.
@@ -220,7 +200,7 @@ def _expected_by_round(compared: Sequence[RoundProgress], names: Mapping[int | s
     # Bars become narrower where the page is; a few of them stay as narrow as many would be.
     width: Any = {"band": 0.62} if len(rows) > 10 else 18
     tip = ["round:O", "opened:N", "product:N", "responded:Q", *formatted(".1f", "expected"), "low:Q", "high:Q"]
-    base = chart_of(rows).encode(x=calendar.axis_of_rounds(compared), tooltip=tip)
+    base = chart_of(rows).encode(x=compared.axis_of_rounds(), tooltip=tip)
     states = [state for state in _STATES if any(row["state"] == state for row in rows)]
     colours, shapes = zip(*(_STATES[state] for state in states), strict=True)
     looks = told_apart("state", states, BELOW, color=colours, shape=shapes)
@@ -245,29 +225,29 @@ def _users(field: str, title: str = "Users") -> Any:
     return alt.Y(f"{field}:Q", title=title, axis=alt.Axis(tickMinStep=1, format=",d"))
 
 
-def _expected_together(closed: Sequence[RoundProgress], calendar: _Calendar) -> Any:
+def _expected_together(closed: _Timeline) -> Any:
     """The same of closed rounds, put together: sums of what was expected and of what came."""
-    together = _blocks(closed, calendar)
+    unit, said, blocks = closed.blocks()
     rows = [
         {
-            "begin": begin,
-            "end": end,
-            "first round": min(entry.number for entry in block),
-            "last round": max(entry.number for entry in block),
-            "rounds": len(block),
-            "responses": sum(entry.responders for entry in block),
-            "expected": sum(entry.expected.mean for entry in block if entry.expected is not None),
-            "intervals held": sum(bool(entry.within) for entry in block),
+            "begin": block.begin,
+            "end": block.end,
+            "first round": min(entry.number for entry in block.rounds),
+            "last round": max(entry.number for entry in block.rounds),
+            "rounds": len(block.rounds),
+            "responses": sum(entry.responders for entry in block.rounds),
+            "expected": sum(entry.expected.mean for entry in block.rounds if entry.expected is not None),
+            "intervals held": sum(bool(entry.within) for entry in block.rounds),
         }
-        for block, begin, end in zip(together.blocks, together.begins, together.ends, strict=True)
+        for block in blocks
     ]
     tip = formatted(",d", "first round", "last round", "rounds", "responses")
     tip += [*formatted(",.1f", "expected"), *formatted(",d", "intervals held")]
-    if together.unit == "rounds":
-        x = alt.X("begin:Q", title="Round", axis=alt.Axis(tickMinStep=1, tickCount=6, format="d"))
+    if unit:
+        x = alt.X("begin:T", title=f"Opened in the {unit} of", axis=_axis_of_blocks(unit, blocks))
+        tip.insert(0, alt.Tooltip("begin:T", title=f"{unit} of", format="%d %b %Y"))
     else:
-        x = alt.X("begin:T", title=f"Opened in the {together.unit} of", axis=_axis_of_blocks(together))
-        tip.insert(0, alt.Tooltip("begin:T", title=f"{together.unit} of", format="%d %b %Y"))
+        x = alt.X("begin:Q", title="Round", axis=alt.Axis(tickMinStep=1, tickCount=6, format="d"))
     base = chart_of(rows).encode(x=x, x2="end", tooltip=tip)
     title = "Responses, added up"
     looks = told_apart("what", ("responses", "expected"), BELOW, color=(BLUE, ORANGE))
@@ -277,67 +257,70 @@ def _expected_together(closed: Sequence[RoundProgress], calendar: _Calendar) -> 
         responses.encode(y=_users("responses", title), y2=alt.datum(0), **looks),
         expected.encode(y=_users("expected", title), **looks),
     )
-    held = sum(entry["intervals held"] for entry in rows)
+    held = sum(row["intervals held"] for row in rows)
+    size = f"{len(closed.rounds):,} closed rounds"
     return titled(
         layers,
         "Users who responded, and how many were expected",
-        f"{len(closed):,} closed rounds, {together.said}; choose a shorter period to see single rounds with their "
-        "intervals",
-        f"Responses of {len(closed):,} closed rounds and what was expected of them, {together.said}. Single intervals "
-        f"held in {held:,} rounds. The table below has the last rounds.",
+        f"{size}, {said}; choose a shorter period to see single rounds with their intervals",
+        f"Responses of {size} and what was expected of them, {said}. Single intervals held in {held:,} rounds. "
+        "The table below has the last rounds.",
         height=300,
     )
+
+
+def _axis_of_blocks(unit: str, blocks: Sequence[_Block]) -> Any:
+    """Dates below some of the weeks or months, where they begin: left alone, the axis would begin weeks on Sundays."""
+    days = [date.fromisoformat(block.begin[:10]) for block in blocks[:: -(-len(blocks) // _MOST_DATES)]]
+    values = [alt.DateTime(year=day.year, month=day.month, date=day.day) for day in days]
+    return alt.Axis(values=values, format="%-d %b" if unit == "week" else "%b %Y", labelOverlap="greedy")
 
 
 # -- lines over rounds --
 
 
-def _hovered(lines: Sequence[Sequence[Mapping[str, Any]]], **encoding: Any) -> Any:
-    """Points that nobody sees, where a pointer finds the exact numbers of lines; among them the last of each."""
-    rows: list[Mapping[str, Any]] = []
-    for line in lines:
-        step = max(1, -(-len(line) // _MOST_HOVERED))
-        rows += line[::-1][::step][::-1]
+def _hovered(rows: Sequence[Mapping[str, Any]], **encoding: Any) -> Any:
+    """Points that nobody sees, where a pointer finds the exact numbers of lines."""
     return chart_of(rows).mark_point(size=120, opacity=0, filled=True).encode(**encoding)
 
 
 def running_sums(progress: CampaignProgress) -> Any:
     """Responses and expectation of closed rounds, added up, and how many different users responded."""
-    closed = [entry for entry in progress.rounds if entry.status == "closed" and entry.expected is not None]
-    calendar = _Calendar.of(progress)
-    drawn, together = _thinned(closed, calendar)
+    closed = _Timeline.of(progress, _counts)
+    drawn, together = closed.thinned()
     series: dict[str, list[float]] = {
-        "responses": [entry.responders for entry in closed],
-        "responses expected": [entry.expected.mean for entry in closed if entry.expected is not None],
-        "different users who responded": [entry.new_responders for entry in closed],
+        "responses": [entry.responders for entry in closed.rounds],
+        "responses expected": [entry.expected.mean for entry in closed.rounds if entry.expected is not None],
+        "different users who responded": [entry.new_responders for entry in closed.rounds],
     }
-    lines = []
+    rows = []
     for what, values in series.items():
         totals = list(accumulate(values))
-        lines.append([{**calendar.place(closed[at]), "what": what, "sum": totals[at]} for at in drawn])
+        rows += [{**closed.place(at), "what": what, "sum": totals[at]} for at in drawn]
     strokes = ([1, 0], [6, 4], [2, 2])
     looks = told_apart("what", series, _STROKES, color=(BLUE, ORANGE, GREY), strokeDash=strokes)
-    place = {"x": calendar.axis(closed), "y": _users("sum", "Users, added up over rounds")}
+    place = {"x": closed.axis(), "y": _users("sum", "Users, added up over rounds")}
     layers = alt.layer(
-        chart_of(list(chain(*lines))).mark_line(strokeWidth=2.4).encode(**place, **looks),
-        _hovered(lines, **place, tooltip=["what:N", "round:Q", _OPENED, *formatted(",.1f", "sum")]),
+        chart_of(rows).mark_line(strokeWidth=2.4).encode(**place, **looks),
+        _hovered(rows, **place, tooltip=["what:N", "round:Q", _OPENED, *formatted(",.1f", "sum")]),
     )
     ends = ", ".join(f"{sum(values):,.0f} {what}" for what, values in series.items())
     subtitle = f"Closed rounds; somebody who responds to three rounds is three responses{together}"
-    return titled(layers, "Responses so far", subtitle, f"After {len(closed)} closed rounds: {ends}.", height=260)
+    return titled(
+        layers, "Responses so far", subtitle, f"After {len(closed.rounds)} closed rounds: {ends}.", height=260
+    )
 
 
 def running_spend(progress: CampaignProgress) -> Any:
     """What contacting users cost, added up over rounds."""
-    paid = [entry for entry in progress.rounds if entry.spend is not None]
-    calendar = _Calendar.of(progress)
-    drawn, together = _thinned(paid, calendar)
-    sums = list(accumulate(entry.spend or 0.0 for entry in paid))
-    rows = [{**calendar.place(paid[at]), "spend": sums[at]} for at in drawn]
-    place = {"x": calendar.axis(paid), "y": alt.Y("spend:Q", title="Spent, added up", scale=alt.Scale(zero=True))}
+    paid = _Timeline.of(progress, lambda entry: entry.spend is not None)
+    drawn, together = paid.thinned()
+    sums = list(accumulate(entry.spend or 0.0 for entry in paid.rounds))
+    rows = [{**paid.place(at), "spend": sums[at]} for at in drawn]
+    place = {"x": paid.axis(), "y": alt.Y("spend:Q", title="Spent, added up", scale=alt.Scale(zero=True))}
     layers = alt.layer(
         chart_of(rows).mark_line(strokeWidth=2.4, color=BLUE, interpolate="step-after").encode(**place),
-        _hovered([rows], **place, tooltip=["round:Q", _OPENED, *formatted(",.2f", "spend")]),
+        _hovered(rows, **place, tooltip=["round:Q", _OPENED, *formatted(",.2f", "spend")]),
     )
     said = f"The spending grows to {money(rows[-1]['spend'])} in round {rows[-1]['round']}."
     subtitle = f"By the costs of users and strategies, open rounds included{together}"
@@ -346,15 +329,14 @@ def running_spend(progress: CampaignProgress) -> Any:
 
 def running_calibration(progress: CampaignProgress) -> Any:
     """Which share of the intervals has held up to each closed round."""
-    closed = [entry for entry in progress.rounds if entry.within is not None]
-    calendar = _Calendar.of(progress)
-    drawn, together = _thinned(closed, calendar)
-    held = list(accumulate(bool(entry.within) for entry in closed))
+    closed = _Timeline.of(progress, lambda entry: entry.within is not None)
+    drawn, together = closed.thinned()
+    held = list(accumulate(bool(entry.within) for entry in closed.rounds))
     rows = []
     for at in drawn:
         share = calibration(held[at], at + 1)
-        rows.append({**calendar.place(closed[at]), "share": share.share, "low": share.low, "high": share.high})
-    x = calendar.axis(closed)
+        rows.append({**closed.place(at), "share": share.share, "low": share.low, "high": share.high})
+    x = closed.axis()
     heights: Any = {"title": "Share of intervals that held", "scale": alt.Scale(domain=[0, 1])}
     share_axis = alt.Y("share:Q", axis=alt.Axis(format="%"), **heights)
     tip = ["round:Q", _OPENED, *formatted(".0%", "share", "low", "high")]
@@ -364,36 +346,35 @@ def running_calibration(progress: CampaignProgress) -> Any:
     layers = alt.layer(
         line.mark_area(opacity=0.16, color=BLUE).encode(y=alt.Y("low:Q", **heights), y2="high:Q"),
         line.mark_line(strokeWidth=2.4, color=BLUE).encode(y=share_axis),
-        _hovered([rows], x=x, y=share_axis, tooltip=tip),
+        _hovered(rows, x=x, y=share_axis, tooltip=tip),
         promise.mark_rule(strokeDash=[6, 4], color=ORANGE, strokeWidth=1.6),
         words.encode(x=alt.value(0), text="text:N"),
     )
     held_share = rows[-1]["share"]
-    said = f"After {len(closed)} closed rounds {held_share:.0%} of the intervals have held; 90 % are promised."
+    said = f"After {len(closed.rounds)} closed rounds {held_share:.0%} of the intervals have held; 90 % are promised."
     subtitle = f"Band: shares that so few rounds do not rule out (exact 90 % interval){together}"
     return titled(layers, "How often the interval was right", subtitle, said, height=220)
 
 
 def running_loss(progress: CampaignProgress, lost: Mapping[int, float]) -> Any:
     """What each round lost against the best choice, by its number, and the mean so far; where the truth is known."""
-    known = [entry for entry in progress.rounds if entry.number in lost]
-    calendar = _Calendar.of(progress)
-    drawn, together = _thinned(known, calendar)
-    losses = [lost[entry.number] for entry in known]
+    known = _Timeline.of(progress, lambda entry: entry.number in lost)
+    drawn, together = known.thinned()
+    losses = [lost[entry.number] for entry in known.rounds]
     sums = list(accumulate(losses))
     rows = []
     begin = 0
     for at in drawn:
         stretch = losses[begin : at + 1]
-        rows.append({**calendar.place(known[at]), "lost": sum(stretch) / len(stretch), "mean": sums[at] / (at + 1)})
+        rows.append({**known.place(at), "lost": sum(stretch) / len(stretch), "mean": sums[at] / (at + 1)})
         begin = at + 1
-    base = chart_of(rows).encode(x=calendar.axis(known))
+    base = chart_of(rows).encode(x=known.axis())
     points_axis, mean_axis = (alt.Y(f"{name}:Q", title="Responses lost") for name in ("lost", "mean"))
     points = base.mark_point(filled=True, size=40, opacity=0.7, color=GREY)
     layers = alt.layer(
         points.encode(y=points_axis, tooltip=["round:Q", _OPENED, *formatted(".1f", "lost", "mean")]),
         base.mark_line(strokeWidth=2.4, color=BLUE).encode(y=mean_axis),
     )
-    said = f"After {len(known)} rounds a round has lost {rows[-1]['mean']:.1f} expected responses on average."
+    said = f"After {len(known.rounds)} rounds a round has lost {rows[-1]['mean']:.1f} expected responses on average."
     subtitle = f"Point: expected responses that the best choice has more; line: the mean of all rounds so far{together}"
     return titled(layers, "Responses lost", subtitle, said, height=220)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorucb.campaign import CampaignProgress, RoundProgress
 from tensorucb.campaign._progress import ratio_of_sums, sum_of_rounds
-from tensorucb.plots._theme import BLUE, WIDTH, chart_of
+from tensorucb.plots._theme import WIDTH, chart_of, formatted, interval_layers
 
 _SPACE = 36  # pixels of a campaign
 _TITLES = {
@@ -52,7 +52,8 @@ def measures(progress: CampaignProgress) -> list[Measure]:
     rounds = [entry for entry in progress.rounds if entry.kind != "history" and entry.status != "cancelled"]
     found = [Measure(progress.name, "reach", progress.reached, *_reach_ends(progress.reached, rounds))]
     if progress.cost_per_responder is not None:
-        _, low, high = ratio_of_sums(_paid(rounds))
+        paid = np.array([(entry.spend or 0.0, entry.responders) for entry in rounds], dtype=np.float64)
+        _, low, high = ratio_of_sums(paid.reshape(-1, 2))
         found.append(Measure(progress.name, "cost", progress.cost_per_responder, low, high))
     if progress.lift is not None:
         points = [100 * share for share in (progress.lift.difference, progress.lift.low, progress.lift.high)]
@@ -67,12 +68,6 @@ def _reach_ends(reached: int, rounds: Sequence[RoundProgress]) -> tuple[float | 
     if low is None or high is None or not responses:
         return None, None
     return reached * low / responses, reached * high / responses
-
-
-def _paid(rounds: Sequence[RoundProgress]) -> Any:
-    """(rounds, 2) what each round cost, and how many responded."""
-    pairs = [(entry.spend or 0.0, entry.responders) for entry in rounds]
-    return np.array(pairs, dtype=np.float64).reshape(-1, 2)
 
 
 def side_by_side(measured: Sequence[Measure]) -> Any:
@@ -100,20 +95,12 @@ def _said(measure: Measure) -> str:
 def _part(rows: list[dict[str, Any]], names: list[str], what: str, *, first: bool) -> Any:
     """The campaigns by one number; names of campaigns stand beside the first part alone."""
     form = _FORMATS[what]
-    tip = ["campaign:N", *(alt.Tooltip(f"{field}:Q", format=form) for field in ("value", "low", "high"))]
+    tip = ["campaign:N", *formatted(form, "value", "low", "high")]
     beside = alt.Axis(domain=False, labelLimit=150, labelFontSize=12) if first else None
     y = alt.Y("campaign:N", sort=names, title=None, axis=beside, scale=alt.Scale(domain=names))
     whole = {"tickMinStep": 1} if what == "reach" else {}
     axis = alt.Axis(tickCount=4, format=form.replace("f", "~f"), grid=True, **whole)
-    scale = alt.Scale(zero=True, padding=8)
     base = chart_of(rows).transform_filter(f"datum.what == '{what}'").encode(y=y, tooltip=tip)
-    low = alt.X("low:Q", title=_TITLES[what], scale=scale, axis=axis)
-    value = alt.X("value:Q", title=_TITLES[what], scale=scale, axis=axis)
-    layers = [
-        base.mark_rule(strokeWidth=8, opacity=0.3, color=BLUE).encode(x=low, x2="high:Q"),
-        base.mark_point(filled=True, size=110, opacity=1, color=BLUE).encode(x=value),
-    ]
-    if what == "lift":
-        none = alt.Chart(alt.Data(values=[{"at": 0}])).mark_rule(strokeDash=[6, 4], strokeWidth=1.6)
-        layers.insert(0, none.encode(x=alt.X("at:Q", title=_TITLES[what])))
+    x: Any = {"title": _TITLES[what], "scale": alt.Scale(zero=True, padding=8), "axis": axis}
+    layers = interval_layers(base, "value", no_effect=what == "lift", **x)
     return alt.layer(*layers).properties(height=_SPACE * len(names) + _SPACE)

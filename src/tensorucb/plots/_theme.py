@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import altair as alt
 import numpy as np
@@ -23,40 +23,20 @@ BELOW = alt.Legend(title=None, orient="bottom")
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 # After Okabe and Ito; each has a contrast of at least 3 to 1 with the white and with the black of the pages.
-_PALETTE = (
-    "#1477c0",
-    "#d55e00",
-    "#009e73",
-    "#a855b0",
-    "#b07d00",
-    "#c2568a",
-    "#2f9d8c",
-    "#7a8b1f",
-    "#b06040",
-    "#6a72e0",
-)
+_PALETTE = (BLUE, ORANGE, "#009e73", "#a855b0", "#b07d00", "#c2568a", "#2f9d8c", "#7a8b1f", "#b06040", "#6a72e0")
 # Shapes as well as colours, for readers and printers that do not tell colours apart.
 _DASHES = ([1, 0], [9, 3], [2, 3], [9, 3, 2, 3])
 _OURS = "TensorUCB"
 # They know part of the truth: marks of what can be reached, beside which the policies play.
 _KNOWING = ("product-blind oracle", "truth", f"{_OURS}, best fixed strategy")
+# Of a light page, and of a dark one.
 _INKS = {
-    "light": {
-        "ink": "#1f2937",
-        "soft": "#6b7280",
-        "grid": "#e5e7eb",
-        "axis": "#9ca3af",
-        "paper": "#ffffff",
-        "quiet": "#a3aab5",
-    },
-    "dark": {
-        "ink": "#e5e7eb",
-        "soft": "#9ca3af",
-        "grid": "#2b303b",
-        "axis": "#6b7280",
-        "paper": "#161a22",
-        "quiet": "#555e6c",
-    },
+    "ink": ("#1f2937", "#e5e7eb"),
+    "soft": ("#6b7280", "#9ca3af"),
+    "grid": ("#e5e7eb", "#2b303b"),
+    "axis": ("#9ca3af", "#6b7280"),
+    "paper": ("#ffffff", "#161a22"),
+    "quiet": ("#a3aab5", "#555e6c"),
 }
 
 
@@ -78,6 +58,18 @@ def told_apart(field: str, labels: Iterable[str], legend: Any, **looks: Iterable
         channel: kinds[channel](f"{field}:N", scale=alt.Scale(domain=domain, range=list(look)), legend=legend)
         for channel, look in looks.items()
     }
+
+
+def interval_layers(base: Any, value: str, *, no_effect: bool, **x: Any) -> list[Any]:
+    """A number on its interval, ``low`` to ``high``; beside a dashed line at ``no_effect``, which is 0."""
+    layers = [
+        base.mark_rule(strokeWidth=8, opacity=0.3, color=BLUE).encode(x=alt.X("low:Q", **x), x2="high:Q"),
+        base.mark_point(filled=True, size=110, opacity=1, color=BLUE).encode(x=alt.X(f"{value}:Q", **x)),
+    ]
+    if no_effect:
+        zero = chart_of([{"at": 0}]).mark_rule(strokeDash=[6, 4], strokeWidth=1.6)
+        layers.insert(0, zero.encode(x=alt.X("at:Q", **x)))
+    return layers
 
 
 def titled(
@@ -141,7 +133,8 @@ def theme(mode: Mode = "light") -> dict[str, Any]:
     >>> theme("dark")["background"]
     '#161a22'
     """
-    ink = _INKS[check_choice("mode", mode, _INKS)]
+    dark = check_choice("mode", mode, get_args(Mode)) == "dark"
+    ink = {name: pair[dark] for name, pair in _INKS.items()}
     heading = {"anchor": "start", "color": ink["ink"], "fontSize": 16, "fontWeight": 600, "offset": 16}
     labels = {"labelColor": ink["soft"], "labelFontSize": 12, "labelPadding": 5}
     titles = {"titleColor": ink["ink"], "titleFontSize": 12.5, "titleFontWeight": 500, "titlePadding": 10}
@@ -180,9 +173,8 @@ def _styles(ink: Mapping[str, str]) -> dict[str, Any]:
 
 def distinct(names: Iterable[object]) -> list[str]:
     """Names as texts, with a number behind one that came before: a figure puts what is called the same in one place."""
-    seen: dict[str, int] = {}
-    numbered = []
+    given: list[str] = []
     for name in map(str, names):
-        seen[name] = seen.get(name, 0) + 1
-        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return numbered
+        numbered = (f"{name} ({number})" for number in itertools.count(2))
+        given.append(next(each for each in itertools.chain([name], numbered) if each not in given))
+    return given
