@@ -68,6 +68,8 @@ COMMANDS = {
     "delete": Command("campaigns", f"The campaign was deleted {_WHOLE} `tensorucb status` tells."),
     "doctor": Command("doctor", _NOTHING),
 }
+# Arguments that an option calls differently.
+_OPTIONS = {"policy_settings": "settings", "min_interactions": "min_actions"}
 _VALUES = {int: "NUMBER", float: "NUMBER", Path: "FILE", str: "TEXT"}
 # What pydantic says of what was typed, and what we say.
 _PLAIN = {
@@ -211,7 +213,7 @@ class CommandWords(Words):
 
     def argument(self, name: str, value: Any) -> str:
         """An option, such as `--max-left-out 1.0`, `--column user=NAME` or `--column actions.user=NAME`."""
-        option = self._options.get("settings" if name == "policy_settings" else name)
+        option = self._options.get(_OPTIONS.get(name, name))
         if option is None or value is None:
             return option or super().argument(name, value)
         return option if value is True else " ".join([option, *_pairs(value)])

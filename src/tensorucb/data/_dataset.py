@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I32, I64
 from tensorucb.checks import check_count, check_flag, check_instance, check_rows, check_text, shown
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.errors import InputError, ShapeError, argument
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.graph._ids import id_array
@@ -291,8 +291,8 @@ def prepare(
     edges = active[graph.sources] & active[graph.targets]
     if not edges.any():
         raise InputError(
-            f"no edge of {shown(dataset.name)} joins two users with {min_interactions} interactions or more. "
-            "Lower min_interactions."
+            f"no edge of {shown(dataset.name)} joins two users with {min_interactions} interactions or more.",
+            advice=("Lower ", argument("min_interactions"), "."),
         )
     keep = active
     if drop_isolated:
