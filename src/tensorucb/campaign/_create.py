@@ -22,9 +22,8 @@ from tensorucb.campaign._model import build_policy, policy_spec
 from tensorucb.campaign._network import BY_USER, Network, make_network, network_to_blob, put_kept
 from tensorucb.campaign._people import Said, put_key
 from tensorucb.campaign._question import Reader, check_defaults, read_settings
-from tensorucb.campaign._segments import UserColumns
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
-from tensorucb.campaign._tables import UserTable, consent_of, is_table, user_table
+from tensorucb.campaign._tables import is_table, rows_of_frame
 from tensorucb.checks import (
     check_callable,
     check_flag,
@@ -256,23 +255,22 @@ def _looked_through(parts: CampaignData, column: str | None) -> CampaignData:
 
     That column is called ``consent`` by default, the other one ``name``.
     """
-    named = {} if column is None else {"consent": column}
-    table = UserTable()
+    has_consent = False
     if is_table(parts.users):
-        table = user_table(parts.users, parts.graph.ids, named)
-        columns = [] if table.described is None else table.described.get_columns()
+        named = {} if column is None else {"consent": column}
+        rows = rows_of_frame("user", parts.users, parts.graph.ids, named)
+        has_consent = "consent" in rows.meant
         parts = replace(
             parts,
-            users=None if table.described is None else numbers_of_table("users", table.described),
-            user_columns=UserColumns.of(parts.graph.n_nodes, table.names, columns),
+            users=numbers_of_table("users", rows.table) if rows.table.width else None,
+            user_columns=rows.user_columns,
             columns={"users": named} if named else {},
+            consent=rows.columns().get("consent") if parts.consent is None else parts.consent,
         )
-    if column is not None and table.consent is None:
+    if column is not None and not has_consent:
         wanted = "a column of the table of users, or one value for each user"
         raise refusal("consent", wanted, column, "The users came without such a column.")
-    if table.consent is None or parts.consent is not None:
-        return parts
-    return replace(parts, consent=consent_of("the table of users", table.consent))
+    return parts
 
 
 def _checked(

@@ -28,6 +28,7 @@ from tensorucb.errors import TableError
 from tensorucb.features import ProductFeatures, TableFeatures, TopicModel, UserProfile, degree_features, user_profile
 from tensorucb.features import laplacian_eigenmap as eigenmap_of
 from tensorucb.graph import Graph
+from tensorucb.graph._ids import id_array
 from tensorucb.moments import Duration, check_zone, duration
 from tensorucb.reports import Tolerance
 
@@ -230,12 +231,17 @@ def read_campaign_data(
     profile, user_features = _profile(graph, log, items, placed, told.get("users"), lasts, lines)
     step(3, "done")
     bought = set(map(str, log.item_ids.tolist()))
-    by_user = {} if placed is None else placed.by_user()
+    by_user = {} if placed is None else placed.columns()
     if placed is not None and "consent" in by_user:
         allowed = int(by_user["consent"].sum())
         lines.append(f"  Consent: column {placed.meant['consent'].name}; {allowed:,} users may be contacted.")
     if catalogue is not None and "value" in catalogue.meant:
         lines.append(f"What a response is worth: column {catalogue.meant['value'].name} of {catalogue.file}.")
+    looks = None if placed is None else placed.user_columns
+    if placed is not None and "name" in placed.meant:
+        lines.append(f"  Names: column {placed.meant['name'].name}.")
+    if looks is not None and looks.segments:
+        lines.append(f"  Users can be split by: {', '.join(each.column for each in looks.segments)}.")
     catalogues = {"products": catalogue, "strategies": offers}
     return CampaignData(
         graph=graph,
@@ -244,32 +250,18 @@ def read_campaign_data(
         product_features=product_features,
         user_features=user_features,
         strategies=offered,
-        strategy_costs=(None if offers is None else offers.by_id("cost")) or {},
+        strategy_costs=(None if offers is None else offers.by_id("costs")) or {},
         **by_user,
-        product_values=None if catalogue is None else catalogue.by_id("value"),
+        product_values=None if catalogue is None else catalogue.by_id("values"),
         window=lasts,
         timezone=zone,
         columns=names,
         names={table: rows.names for table, rows in catalogues.items() if rows is not None and rows.names},
-        user_columns=_looked_at(placed, lines),
+        user_columns=looks,
         new=tuple(product for product in product_vectors if str(product) not in bought),
         report=tuple(lines),
         used_log=UsedLog.of(log) if log.n_actions else None,
     )
-
-
-def _looked_at(people: Rows | None, lines: list[str]) -> UserColumns | None:
-    """What the table of users says to those who look: names, and columns to split by."""
-    if people is None:
-        return None
-    groups = [column for meaning, column in people.meant.items() if meaning == "group"]
-    names = people.meant.get("name")
-    kept = UserColumns.of(len(people.ids), names, [*people.table.get_columns(), *groups])
-    if names is not None:
-        lines.append(f"  Names: column {names.name}.")
-    if kept is not None and kept.segments:
-        lines.append(f"  Users can be split by: {', '.join(each.column for each in kept.segments)}.")
-    return kept
 
 
 def default_profile(graph: Graph) -> tuple[UserProfile, UserFeatures]:
@@ -377,28 +369,23 @@ def _columns_used(table: TableFeatures | None) -> list[str]:
 
 def _placed(graph: Graph, people: Rows | None, lines: list[str]) -> Rows | None:
     """The table of users in the order of the graph; users without a row get empty cells."""
-    import polars as pl
-
     lines.append(f"Users: {graph.n_nodes:,}.")
     if people is None:
         return None
-    rows = places_of(graph.ids, people.ids)
-    there = rows >= 0
-    missing = graph.n_nodes - int(there.sum())
-    if not there.all():
-        strangers = int((~there).sum())
-        lines.append(f"  Left out: {strangers:,} of the {rows.size:,} rows of {people.file}, of users without an edge.")
+    places = places_of(id_array(people.ids, "ids"), graph.ids.tolist())
+    missing = int(np.count_nonzero(places < 0))
+    strangers = len(people.ids) - (graph.n_nodes - missing)
+    if strangers:
+        lines.append(
+            f"  Left out: {strangers:,} of the {len(people.ids):,} rows of {people.file}, of users without an edge."
+        )
     if missing:
         lines.append(f"  {missing:,} of them have no row in {people.file}; they count as average ones.")
     said = {"cost": "What contacting costs", "group": "Groups", "value": "What a response is worth"}
     for meaning, what in said.items():
         if meaning in people.meant:
             lines.append(f"  {what}: column {people.meant[meaning].name}.")
-    at = np.full(graph.n_nodes, -1, dtype=np.int64)
-    at[rows[there]] = np.flatnonzero(there)
-    places = pl.Series(at).replace(-1, None)
-    meant = {meaning: column.gather(places) for meaning, column in people.meant.items()}
-    return Rows(graph.ids.tolist(), people.table.select(pl.all().gather(places)), people.report, meant)
+    return people.take(graph.ids.tolist(), places)
 
 
 def _profile(

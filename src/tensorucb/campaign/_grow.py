@@ -6,7 +6,7 @@ A campaign whose features came as numbers keeps nothing of columns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +20,13 @@ from tensorucb.campaign._network import Users, grown_network, put_kept
 from tensorucb.campaign._segments import no_columns
 from tensorucb.campaign._tables import (
     Rows,
-    UserTable,
     columns_named,
-    consent_of,
     features_of_strategies,
-    in_order,
     is_table,
-    names_by_id,
     order_of,
     places_of,
     read_rows,
-    user_table,
+    rows_of_frame,
 )
 from tensorucb.checks import check_mapping, check_number, shown
 from tensorucb.errors import InputError, TableError, call
@@ -96,21 +92,27 @@ def add_products(handle: Handle, ids: ArrayLike, features: Any, values: ArrayLik
         return
     with handle.read() as view:
         described_by = view.kept("product_features", ProductFeatures)
-        catalogue = view.catalogue("product")
-    came = id_array(ids, "ids")
-    frame = in_order("product", features, came, None if described_by is None else described_by.table)
-    title = columns_named(handle.record.settings, "products").get("name", "name")
-    names = names_by_id(came.tolist(), frame.get_column(title, default=None))
+    named = columns_named(handle.record.settings, "products")
+    fitted = None if described_by is None else described_by.table
+    rows = rows_of_frame("product", features, id_array(ids, "ids"), named, fitted)
+    _add_described(handle, rows, described_by, values)
+
+
+def _add_described(handle: Handle, rows: Rows, described_by: ProductFeatures | None, values: ArrayLike | None) -> None:
+    """Add products of a table, of which those that are there keep the features that they have."""
     if described_by is None:
-        numbers = numbers_of_table("products", frame.drop(title, strict=False))
+        titles = [rows.meant["name"].name] if "name" in rows.meant else []
+        numbers = numbers_of_table("products", rows.table.drop(titles))
     else:
-        numbers = described_by.describe(frame)
-        held = [(row, entry) for row, entry in enumerate(came.tolist()) if entry in catalogue.places]
-        if len(held) == came.size and values is None:
+        with handle.read() as view:
+            catalogue = view.catalogue("product")
+        numbers = described_by.describe(rows.table)
+        held = [(row, entry) for row, entry in enumerate(rows.ids) if entry in catalogue.places]
+        if len(held) == len(rows.ids) and values is None:
             return
-        for row, entry in held:  # a product keeps the features that it has
+        for row, entry in held:
             numbers[row] = catalogue.vector(entry)
-    extend(handle, "product", ids, numbers, values=values, names=names)
+    extend(handle, "product", rows.ids, numbers, values=values, names=rows.names)
 
 
 def extend(handle: Handle, kind: str, ids: ArrayLike, features: ArrayLike, **columns: Any) -> None:
@@ -151,31 +153,45 @@ def add_users(
     columns: Mapping[str, ArrayLike | None],
 ) -> None:
     """Add users and edges; see `Campaign.add_users`. ``columns`` are those of `BY_USER`."""
+    fresh = id_array(ids, "ids")
+    given = {name: column for name, column in columns.items() if column is not None}
+    rows = None
+    if is_table(features):
+        with handle.read() as view:
+            described_by = view.kept("user_features", UserFeatures)
+        fitted = None if described_by is None else described_by.table
+        rows = rows_of_frame("user", features, fresh, columns_named(handle.record.settings, "users"), fitted)
+        features = None
+        given = {**rows.columns(consent="consent" in handle.record.settings and "consent" not in given), **given}
+    _join(handle, fresh, rows, features, edges, given)
+
+
+def _join(
+    handle: Handle,
+    fresh: NDArray[Any],
+    rows: Rows | None,
+    features: ArrayLike | UserProfile | None,
+    edges: tuple[Any, Any],
+    columns: Mapping[str, ArrayLike],
+) -> None:
+    """Add users of the ids ``fresh``, described by ``features`` or by the ``rows`` of a table, and edges."""
+    names = None if rows is None else rows.meant.get("name")
+    described = None if rows is None or not rows.table.width else rows.table
     now = handle.clock()
-    settings = handle.record.settings
     with handle.change(now) as view:
         network = view.network
-        fresh = id_array(ids, "ids")
-        described_by = view.kept("user_features", UserFeatures)
-        table = UserTable()
-        if is_table(features):
-            fitted = None if described_by is None else described_by.table
-            table = user_table(features, fresh, columns_named(settings, "users"), fitted)
-            features = table.described
-            if settings.get("consent") and columns["consent"] is None and table.consent is not None:
-                columns = {**columns, "consent": consent_of("the table of users", table.consent)}
         if fresh.size:
+            described_by = view.kept("user_features", UserFeatures)
+            if features is None and described_by is not None:
+                features = described_by.describe(network.users, described, fresh.size)
+            elif described is not None:
+                features = numbers_of_table("users", described)
             kept = view.user_columns
-            if kept is None and table.names is not None:
+            if kept is None and names is not None:
                 kept = no_columns(network.graph.n_nodes)
             if kept is not None:
-                put_kept(
-                    view.session, view.number, "user_columns", kept.grown(fresh.size, table.names, table.described)
-                )
-            if described_by is not None and (features is None or table.described is not None):
-                features = described_by.describe(network.users, features, fresh.size)
-            elif table.described is not None:
-                features = numbers_of_table("users", table.described)
+                kept = kept.grown(fresh.size, names, () if rows is None else rows.split_columns)
+            put_kept(view.session, view.number, "user_columns", kept)
         grown = grown_network(network, fresh, features, edges, columns, view.ledger.next_number())
         if fresh.size:
             view.session.add_users(view.number, fresh.tolist())
@@ -193,20 +209,22 @@ def entries_from(campaign: Campaign, kind: str, path: Path) -> dict[str, Any]:
     ``kind`` is ``product`` or ``strategy``.
     """
     many = PLURAL[kind]
+    handle = campaign._handle
     rows = _rows(campaign, path, many)
-    ids_by_text = by_text(getattr(campaign, many)())
+    with handle.read() as view:
+        known = by_text(view.catalogue(kind).ids)
+        described_by = view.kept("product_features", ProductFeatures)
     # The catalogue may have text for ids where this file alone would make numbers of them.
-    text = kind == "product" and any(isinstance(entry, str) for entry in ids_by_text.values())
-    ids = [ids_by_text.get(str(entry), str(entry) if text else entry) for entry in rows.ids]
+    text = kind == "product" and any(isinstance(entry, str) for entry in known.values())
+    rows = replace(rows, ids=[known.get(str(entry), str(entry) if text else entry) for entry in rows.ids])
     if kind == "product":
-        campaign.add_products(ids, rows.table, rows.numbers("value"))
+        _add_described(handle, rows, described_by, rows.columns().get("values"))
     else:
-        names = {ids_by_text.get(str(entry), entry): name for entry, name in rows.names.items()}
         features, _ = features_of_strategies(rows)
-        extend(campaign._handle, kind, ids, features, costs=rows.numbers("cost"), names=names)
+        extend(handle, kind, rows.ids, features, costs=rows.columns().get("costs"), names=rows.names)
     total = len(getattr(campaign, many)())
-    added = total - len(ids_by_text)
-    return {"added": added, "known": len(ids) - added, many: total, "report": rows.lines}
+    added = total - len(known)
+    return {"added": added, "known": len(rows.ids) - added, many: total, "report": rows.lines}
 
 
 def users_from(campaign: Campaign, users: Path, edges: Path | None) -> dict[str, Any]:
@@ -216,25 +234,19 @@ def users_from(campaign: Campaign, users: Path, edges: Path | None) -> dict[str,
     before = campaign.graph
     text = before.ids.dtype.kind == "U"
     rows = _rows(campaign, users, "users")
-    report = rows.lines
-    links: dict[str, Any] = {}
+    report = [*rows.lines]
+    links: tuple[Any, Any] = ((), ())
     if edges is not None:
         followers = read_links(edges, columns_named(campaign.settings, "edges"), "str" if text else "int")
-        links = {"sources": followers.frame["source"], "targets": followers.frame["target"]}
+        links = followers.frame["source"], followers.frame["target"]
         report += str(followers.report).split("\n")
-    fresh = places_of(before.ids, rows.ids) < 0
-    if fresh.any() or links:
-        by_user = {name: column[fresh] for name, column in rows.by_user().items()}
-        if not campaign.settings.get("consent"):
-            by_user.pop("consent", None)
-        table = _described(campaign, rows)
-        campaign.add_users(
-            # In a file of a few users all ids may look like numbers.
-            [str(user) if text else user for user, new in zip(rows.ids, fresh.tolist(), strict=True) if new],
-            table.filter(fresh) if table.width else None,
-            **links,
-            **by_user,
-        )
+    fresh = np.flatnonzero(places_of(before.ids, rows.ids) < 0)
+    if fresh.size or edges is not None:
+        # In a file of a few users all ids may look like numbers.
+        new = [str(rows.ids[place]) if text else rows.ids[place] for place in fresh.tolist()]
+        columns = rows.columns(consent="consent" in campaign.settings)
+        own = {name: column[fresh] for name, column in columns.items()}
+        _join(campaign._handle, id_array(new, "ids"), rows.take(new, fresh), None, links, own)
     after = campaign.graph
     return {
         "users_added": after.n_nodes - before.n_nodes,
@@ -245,25 +257,12 @@ def users_from(campaign: Campaign, users: Path, edges: Path | None) -> dict[str,
     }
 
 
-def _described(campaign: Campaign, rows: Rows) -> pl.DataFrame:
-    """What a file says of its users; with their names, and their groups where these split users."""
-    import polars as pl
-
-    segments = campaign.segments()
-    beside = [
-        column
-        for meaning, column in rows.meant.items()
-        if meaning == "name" or (meaning == "group" and column.name in segments)
-    ]
-    return pl.DataFrame([*rows.table.get_columns(), *beside])
-
-
 def column_from(campaign: Campaign, path: Path, meaning: str) -> NDArray[Any]:
     """The ``cost`` or ``group`` of every user from a file, in the order of the network's users."""
     import polars as pl
 
     rows = _rows(campaign, path, "users")
-    column = rows.by_user().get(f"{meaning}s")
+    column = rows.columns().get(f"{meaning}s")
     if column is None:
         raise TableError(f"{path.name} has no column {meaning!r}. Give it a column user and a column {meaning}.")
     return column[order_of("user", pl.Series("user", rows.ids), campaign.graph.ids)]
