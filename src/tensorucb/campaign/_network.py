@@ -206,14 +206,12 @@ def network_to_blob(network: Network) -> bytes:
     """The network as bytes, without ids."""
     graph = network.graph
     users = network.users
-    features: Mapping[str, F64 | None] = {_NAME: users}  # type: ignore[dict-item]
-    if isinstance(users, UserProfile):
-        features = {_PART + part: array for part, array in users.parts().items()}
+    parts = {_PART + part: array for part, array in _parts(users).items()}
     arrays: dict[str, NDArray[Any] | None] = {
         "sources": graph.sources,
         "targets": graph.targets,
         "born": network.born,
-        **features,
+        **(parts if isinstance(users, UserProfile) else {_NAME: users}),
         **network.columns,
         **{_DEFAULT + name: rows for name, rows in network.defaults.items()},
     }
@@ -302,23 +300,29 @@ def _as_users(values: ArrayLike | UserProfile | None, n: int) -> Users | None:
     return None if values is None else check_array("user features", values, (n, "d"), hint=hint)
 
 
+def _parts(users: Users | None) -> dict[str, F64]:
+    """Users by part of a profile; a plain matrix is its features alone."""
+    if users is None:
+        return {}
+    return users.parts() if isinstance(users, UserProfile) else {"features": users}
+
+
 def _grown_users(old: Users | None, new: Users | None, m: int) -> Users | None:
     """The users with ``m`` new ones; parts of a profile that do not come are zero: no past that we know of."""
-    if isinstance(new, UserProfile) and not isinstance(old, UserProfile):
-        if old is not None and m and len(new.parts()) > 1:
-            raise InputError(
-                "the campaign was created with a plain matrix of user features, so new users cannot have a profile. "
-                f"Pass an (m, {old.shape[1]}) array."
-            )
-        new = new.features
-    if not isinstance(old, UserProfile):
-        return _joined(_NAME, old, new, m)  # type: ignore[arg-type]
     if m == 0:
         return old
-    if new is None:
-        raise InputError("the campaign has users' features, so new users need them; got none.")
-    held, came = old.parts(), (new if isinstance(new, UserProfile) else UserProfile(new)).parts()
+    held = _parts(old)
+    came = _parts(new)
     unknown = [name for name in came if name not in held]
+    if held and not came:
+        raise InputError("the campaign has users' features, so new users need them; got none.")
+    if unknown and not held:
+        raise InputError("the campaign has no users' features, so new users cannot have them.")
+    if unknown and not isinstance(old, UserProfile):
+        raise InputError(
+            "the campaign was created with a plain matrix of user features, so new users cannot have a profile. "
+            f"Pass an (m, {held['features'].shape[1]}) array."
+        )
     if unknown:
         raise InputError(
             f"the campaign's user profile has no {' and no '.join(unknown)}, so new users cannot have any. "
@@ -330,22 +334,19 @@ def _grown_users(old: Users | None, new: Users | None, m: int) -> Users | None:
                 f"of new users must have {held[name].shape[1]} columns; got {part.shape[1]}.", argument=name
             )
     fresh = {name: came.get(name, np.zeros((m, part.shape[1]))) for name, part in held.items()}
-    return UserProfile(**{name: np.concatenate([part, fresh[name]]) for name, part in held.items()})
+    grown = {name: np.concatenate([part, fresh[name]]) for name, part in held.items()}
+    return UserProfile(**grown) if isinstance(old, UserProfile) else grown.get("features")
 
 
 def _joined(name: str, old: NDArray[Any] | None, new: NDArray[Any] | None, m: int) -> NDArray[Any] | None:
-    """A column or matrix by user with the rows of ``m`` new ones."""
-    if old is None:
-        if new is not None and m:
-            raise InputError(f"the campaign has no {name}, so new users cannot have them.")
-        return None
+    """A column by user with the rows of ``m`` new ones."""
     if m == 0:
         return old
-    if new is None:
+    if old is None and new is not None:
+        raise InputError(f"the campaign has no {name}, so new users cannot have them.")
+    if old is not None and new is None:
         raise InputError(f"the campaign has {name}, so new users need them; got none.")
-    if new.ndim == 2 and new.shape[1] != old.shape[1]:
-        raise ShapeError(f"new users must have {old.shape[1]} features; got {new.shape[1]}.")
-    return np.concatenate([old, new])
+    return None if old is None or new is None else np.concatenate([old, new])
 
 
 def drop_user(network: Network, row: int) -> Network:
