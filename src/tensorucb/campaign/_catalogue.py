@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -104,47 +104,37 @@ class Catalogue:
             raise ShapeError(f"{many} have {self.features.shape[1]} features here; got {array.shape[1]}.")
         if len(set(came)) < len(came):
             raise InputError(f"ids of {many} must be distinct; one comes twice.")
-        for row, entry in enumerate(came):
-            if entry not in self.places:
-                continue
-            if not np.array_equal(self.vector(entry), array[row]):
-                raise InputError(f"{self.kind} {shown(entry)} is known with other features. Give the new one a new id.")
-            if self.costs[self.index(entry)] != prices[row]:
+        known = {row: self.index(entry) for row, entry in enumerate(came) if entry in self.places}
+        for row, place in known.items():
+            if not np.array_equal(self.vector(came[row]), array[row]):
+                raise InputError(
+                    f"{self.kind} {shown(came[row])} is known with other features. Give the new one a new id."
+                )
+            if self.costs[place] != prices[row]:
                 advice = "Change it with ", call("set_costs"), "."
-                raise InputError(f"{self.kind} {shown(entry)} is known with another cost.", advice=advice)
+                raise InputError(f"{self.kind} {shown(came[row])} is known with another cost.", advice=advice)
         worth = None if values is None else check_array("values", values, (len(came),), low=0.0, hint=each)
-        new = [row for row, entry in enumerate(came) if entry not in self.places]
-        entries = (*self.ids, *(came[row] for row in new))
-        all_ids = set(entries)
+        new = [row for row in range(len(came)) if row not in known]
         return Catalogue(
             self.kind,
-            entries,
+            (*self.ids, *(came[row] for row in new)),
             array[new] if self.features is None else np.concatenate([self.features, array[new]]),
             np.concatenate([self.costs, prices[new]]),
-            self._worth(came, new, worth),
-            {**{entry: name for entry, name in (names or {}).items() if entry in all_ids}, **self.names},
+            self._worth(known, new, worth),
+            {**(names or {}), **self.names},
         )
 
-    def _worth(self, came: Sequence[Any], new: Sequence[int], values: F64 | None) -> F64 | None:
-        """The values with those of entries that ``came``, of which those at ``new`` join the catalogue."""
+    def _worth(self, known: Mapping[int, int], new: list[int], values: F64 | None) -> F64 | None:
+        """The values with those that came: rows ``known`` have them at their places, rows ``new`` join."""
         if values is None:
             if self.values is not None and new:
                 raise InputError("have values here, so new ones need them; got none.", argument=PLURAL[self.kind])
             return self.values
         if self.values is None and self.ids:
             raise InputError("have no values here, so new ones cannot have them.", argument=PLURAL[self.kind])
-        worth = np.concatenate([np.empty(0) if self.values is None else self.values, values[list(new)]])
-        for entry, value in zip(came, values.tolist(), strict=True):
-            if entry in self.places:
-                worth[self.index(entry)] = value
+        worth = np.concatenate([np.empty(0) if self.values is None else self.values, values[new]])
+        worth[list(known.values())] = values[list(known)]
         return worth
-
-    def with_costs(self, costs: Mapping[int | str, float]) -> Catalogue:
-        """The catalogue with other costs of some entries."""
-        prices = self.costs.copy()
-        for entry, cost in costs.items():
-            prices[self.index(entry)] = cost
-        return replace(self, costs=prices)
 
     def to_blob(self) -> bytes:
         """The catalogue as bytes."""

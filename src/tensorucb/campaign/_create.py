@@ -339,14 +339,13 @@ def _created_by(store: Store, name: str, request_id: str | None) -> bool:
 
 
 def _catalogue(kind: str, parts: CampaignData) -> Catalogue:
-    """The catalogue at the start, from features by id, and costs or values by id where there are any."""
+    """The catalogue at the start, from features by id; and costs of strategies, or values of products, by id."""
     many = PLURAL[kind]
     features = check_mapping(many, getattr(parts, many), f"a mapping of {kind} ids to features")
-    columns: dict[str, list[float]] = {}
-    for what in ("costs", "values"):
-        name = f"{kind}_{what}"
-        if getattr(parts, name, None) is None:
-            continue
+    what = "values" if kind == "product" else "costs"
+    name = f"{kind}_{what}"
+    column = None
+    if getattr(parts, name) is not None:
         numbers = check_mapping(name, getattr(parts, name), f"a mapping of {kind} ids to {what}")
         strange = [entry for entry in numbers if entry not in features]
         if strange:
@@ -354,10 +353,12 @@ def _catalogue(kind: str, parts: CampaignData) -> Catalogue:
         missing = [entry for entry in features if entry not in numbers]
         if missing and what == "values":
             raise InputError(f"has no value for {shown(missing[0])}; give each of the {many} one.", argument=name)
-        columns[what] = [numbers.get(entry, 0.0) for entry in features]
+        column = [numbers.get(entry, 0.0) for entry in features]
     if not features:
         return Catalogue(kind)
-    return Catalogue(kind).extended(list(features), list(features.values()), **columns, names=parts.names.get(many))
+    return Catalogue(kind).extended(
+        list(features), list(features.values()), **{what: column}, names=parts.names.get(many)
+    )
 
 
 def load_campaign(

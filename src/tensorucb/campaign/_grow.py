@@ -134,14 +134,15 @@ def set_costs(handle: Handle, costs: Mapping[int | str, float]) -> None:
     prices = {entry: check_number(f"the cost of {shown(entry)}", cost) for entry, cost in named.items()}
     with handle.change(now) as view:
         catalogue = view.catalogue("strategy")
-        new = catalogue.with_costs(prices)
+        after = catalogue.costs.copy()
+        for entry, cost in prices.items():
+            after[catalogue.index(entry)] = cost
         changes = {
-            str(entry): {"before": float(before), "after": float(after)}
-            for entry, before, after in zip(catalogue.ids, catalogue.costs, new.costs, strict=True)
-            if before != after
+            str(catalogue.ids[place]): {"before": float(catalogue.costs[place]), "after": float(after[place])}
+            for place in np.flatnonzero(after != catalogue.costs).tolist()
         }
         if changes:
-            view.session.put_blob(view.number, PLURAL["strategy"], new.to_blob())
+            view.session.put_blob(view.number, PLURAL["strategy"], replace(catalogue, costs=after).to_blob())
             view.append("costs_set", None, {"strategies": changes}, now)
 
 
