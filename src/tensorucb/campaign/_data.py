@@ -19,6 +19,7 @@ from tensorucb.campaign._tables import (
     campaign_tables,
     check_kinds,
     features_of_strategies,
+    no_rows,
     places_of,
     read_rows,
     with_consent,
@@ -203,10 +204,10 @@ def read_campaign_data(
         if progress is not None and log.n_actions:
             progress(done, _STEPS, what)
 
-    def rows_of(table: str) -> Rows | None:
+    def rows_of(table: str) -> Rows:
         source = tables[table]
         if source is None:
-            return None
+            return no_rows()
         return read_rows(source, table, columns=names.get(table), tolerance=tolerance)
 
     ends = graph.ids[graph.sources[0]], graph.ids[graph.targets[0]]
@@ -217,10 +218,10 @@ def read_campaign_data(
     catalogue = rows_of("products")
     people = rows_of("users")
     offers = rows_of("strategies")
-    lines += [line for rows in (catalogue, people, offers) if rows is not None for line in rows.lines]
+    lines += [*catalogue.lines, *people.lines, *offers.lines]
     offered = _offered(offers, lines)
     for table, rows in (("products", catalogue), ("users", people)):
-        if table in told and rows is None:
+        if table in told and not rows.came:
             raise TableError(f"names columns of {table}, but there is no file of {table}.", argument="kinds")
     step(0, "topics of products, by who bought them")
     topics = _topics(log, graph.n_nodes, lines)
@@ -228,21 +229,21 @@ def read_campaign_data(
     product_vectors, items, product_features = _described(catalogue, log, topics, told.get("products"), lines)
     step(2, "features and past of users")
     placed = _placed(graph, people, lines)
-    profile, user_features = _profile(graph, log, items, placed, told.get("users"), lasts, lines)
+    profile, user_features = _profile(graph, placed, lines, log, items, told.get("users"), lasts)
     step(3, "done")
     bought = set(map(str, log.item_ids.tolist()))
-    by_user = {} if placed is None else placed.columns()
-    if placed is not None and "consent" in by_user:
+    by_user = placed.columns()
+    if "consent" in by_user:
         allowed = int(by_user["consent"].sum())
         lines.append(f"  Consent: column {placed.meant['consent'].name}; {allowed:,} users may be contacted.")
-    if catalogue is not None and "value" in catalogue.meant:
+    if "value" in catalogue.meant:
         lines.append(f"What a response is worth: column {catalogue.meant['value'].name} of {catalogue.file}.")
-    looks = None if placed is None else placed.user_columns
-    if placed is not None and "name" in placed.meant:
+    looks = placed.user_columns
+    if "name" in placed.meant:
         lines.append(f"  Names: column {placed.meant['name'].name}.")
     if looks is not None and looks.segments:
         lines.append(f"  Users can be split by: {', '.join(each.column for each in looks.segments)}.")
-    catalogues = {"products": catalogue, "strategies": offers}
+    entries = {"products": catalogue.names, "strategies": offers.names}
     return CampaignData(
         graph=graph,
         users=profile,
@@ -250,13 +251,13 @@ def read_campaign_data(
         product_features=product_features,
         user_features=user_features,
         strategies=offered,
-        strategy_costs=(None if offers is None else offers.by_id("costs")) or {},
+        strategy_costs=offers.by_id("costs") or {},
         **by_user,
-        product_values=None if catalogue is None else catalogue.by_id("values"),
+        product_values=catalogue.by_id("values"),
         window=lasts,
         timezone=zone,
         columns=names,
-        names={table: rows.names for table, rows in catalogues.items() if rows is not None and rows.names},
+        names={table: by_id for table, by_id in entries.items() if by_id},
         user_columns=looks,
         new=tuple(product for product in product_vectors if str(product) not in bought),
         report=tuple(lines),
@@ -266,7 +267,7 @@ def read_campaign_data(
 
 def default_profile(graph: Graph) -> tuple[UserProfile, UserFeatures]:
     """What is known of users by the network alone: degrees, and a place in it."""
-    return _profile(graph, None, None, None, None, None, [])
+    return _profile(graph, no_rows(), [])
 
 
 def catalogue_of(table: Any) -> dict[str, Any]:
@@ -278,9 +279,9 @@ def catalogue_of(table: Any) -> dict[str, Any]:
     return {"products": product_vectors, "product_features": features, "names": {"products": rows.names}}
 
 
-def _offered(rows: Rows | None, lines: list[str]) -> dict[int | str, F64]:
+def _offered(rows: Rows, lines: list[str]) -> dict[int | str, F64]:
     """Strategies by id with features; without columns of numbers each strategy is a kind of its own."""
-    if rows is None:
+    if not rows.came:
         return {}
     features, numeric = features_of_strategies(rows)
     lines.append(f"Strategies: {len(rows.ids):,}{'' if numeric else ', each of a kind of its own'}.")
@@ -302,22 +303,22 @@ def _topics(log: ActionLog, n_nodes: int, lines: list[str]) -> F64 | None:
 
 
 def _described(
-    catalogue: Rows | None, log: ActionLog, topics: F64 | None, kinds: Mapping[str, str] | None, lines: list[str]
+    catalogue: Rows, log: ActionLog, topics: F64 | None, kinds: Mapping[str, str] | None, lines: list[str]
 ) -> tuple[Mapping[int | str, F64], F64 | None, ProductFeatures | None]:
     """Features of the catalogue's products by columns and topics, and in the same way of the log's items; and how.
 
     Without a table, the catalogue is what the log holds.
     """
     items: list[int | str] = log.item_ids.tolist()
-    ids = items if catalogue is None else catalogue.ids
+    ids = catalogue.ids if catalogue.came else items
     # The log and the table may disagree on whether ids are numbers, so they are compared as text.
     id_texts = set(map(str, ids))
-    if catalogue is not None and topics is None and kinds is None and _are_vectors(catalogue.table):
+    if topics is None and kinds is None and _are_vectors(catalogue.table):
         lines += [f"Products: {len(ids):,}.", f"  Features: the numbers of {', '.join(catalogue.table.columns)}."]
         return dict(zip(ids, catalogue.table.to_numpy().astype(np.float64), strict=True)), None, None
     everything = [*map(str, ids), *(str(item) for item in items if str(item) not in id_texts)]
     table = None
-    if catalogue is not None and catalogue.table.width:  # items of the log alone are empty rows at its end
+    if catalogue.table.width:  # items of the log alone are empty rows at its end
         table = catalogue.table.vstack(catalogue.table.clear(len(everything) - catalogue.table.height))
     at = {item: row for row, item in enumerate(everything)}
     own = [at[str(item)] for item in items]
@@ -327,7 +328,7 @@ def _described(
         shares[own] = topics
     features = None if table is None and shares is None else ProductFeatures.fit(table, shares, kinds=kinds)
     if ids:
-        lines.append(f"Products: {len(ids):,}{' from the actions' if catalogue is None else ''}.")
+        lines.append(f"Products: {len(ids):,}{'' if catalogue.came else ' from the actions'}.")
     if features is not None:
         lines += _columns_used(features.table)
     if features is None or not features.labels:
@@ -367,11 +368,11 @@ def _columns_used(table: TableFeatures | None) -> list[str]:
     ]
 
 
-def _placed(graph: Graph, people: Rows | None, lines: list[str]) -> Rows | None:
+def _placed(graph: Graph, people: Rows, lines: list[str]) -> Rows:
     """The table of users in the order of the graph; users without a row get empty cells."""
     lines.append(f"Users: {graph.n_nodes:,}.")
-    if people is None:
-        return None
+    if not people.came:
+        return people
     places = places_of(id_array(people.ids, "ids"), graph.ids.tolist())
     missing = int(np.count_nonzero(places < 0))
     strangers = len(people.ids) - (graph.n_nodes - missing)
@@ -390,12 +391,12 @@ def _placed(graph: Graph, people: Rows | None, lines: list[str]) -> Rows | None:
 
 def _profile(
     graph: Graph,
-    log: ActionLog | None,
-    items: F64 | None,
-    people: Rows | None,
-    kinds: Mapping[str, str] | None,
-    window: float | None,
+    people: Rows,
     lines: list[str],
+    log: ActionLog | None = None,
+    items: F64 | None = None,
+    kinds: Mapping[str, str] | None = None,
+    window: float | None = None,
 ) -> tuple[UserProfile, UserFeatures]:
     """What is known of users: their place, their past, and the columns of their table (the last features)."""
     parts: dict[str, F64] = {}
@@ -410,7 +411,7 @@ def _profile(
     if graph.n_nodes > 3:
         parts["coordinates"] = eigenmap_of(graph, dim=min(_DIM, graph.n_nodes - 2))
     own, table = features.shape[1], None
-    if people is not None and people.table.width:
+    if people.table.width:
         table = TableFeatures.fit(people.table, kinds=kinds)
         lines += _columns_used(table)
         features = np.hstack([features, table.transform(people.table)])

@@ -23,6 +23,7 @@ from tensorucb.campaign._tables import (
     columns_named,
     features_of_strategies,
     is_table,
+    no_rows,
     order_of,
     places_of,
     read_rows,
@@ -156,7 +157,7 @@ def add_users(
     """Add users and edges; see `Campaign.add_users`. ``columns`` are those of `BY_USER`."""
     fresh = id_array(ids, "ids")
     given = {name: column for name, column in columns.items() if column is not None}
-    rows = None
+    rows = no_rows()
     if is_table(features):
         with handle.read() as view:
             described_by = view.kept("user_features", UserFeatures)
@@ -170,14 +171,14 @@ def add_users(
 def _join(
     handle: Handle,
     fresh: NDArray[Any],
-    rows: Rows | None,
+    rows: Rows,
     features: ArrayLike | UserProfile | None,
     edges: tuple[Any, Any],
     columns: Mapping[str, ArrayLike],
 ) -> None:
     """Add users of the ids ``fresh``, described by ``features`` or by the ``rows`` of a table, and edges."""
-    names = None if rows is None else rows.meant.get("name")
-    described = None if rows is None or not rows.table.width else rows.table
+    names = rows.meant.get("name")
+    described = rows.table if rows.table.width else None
     now = handle.clock()
     with handle.change(now) as view:
         network = view.network
@@ -191,7 +192,7 @@ def _join(
             if kept is None and names is not None:
                 kept = no_columns(network.graph.n_nodes)
             if kept is not None:
-                kept = kept.grown(fresh.size, names, () if rows is None else rows.split_columns)
+                kept = kept.grown(fresh.size, names, rows.split_columns)
             put_kept(view.session, view.number, "user_columns", kept)
         grown = grown_network(network, fresh, features, edges, columns, view.ledger.next_number())
         if fresh.size:

@@ -51,6 +51,11 @@ class Rows:
     lines: Sequence[str] = ()
 
     @property
+    def came(self) -> bool:
+        """Whether there is such a table at all."""
+        return bool(self.file)
+
+    @property
     def names(self) -> dict[int | str, str]:
         """Names by id, as people read them, of those that have one."""
         texts = texts_of(self.meant["name"].to_list()) if "name" in self.meant else []
@@ -90,6 +95,13 @@ class Rows:
         at = pl.Series(places).replace(-1, None)
         meant = {meaning: column.gather(at) for meaning, column in self.meant.items()}
         return replace(self, ids=ids, table=self.table.select(pl.all().gather(at)), meant=meant)
+
+
+def no_rows() -> Rows:
+    """What a table that nobody has says."""
+    import polars as pl
+
+    return Rows("", (), pl.DataFrame(), {})
 
 
 def campaign_tables(
