@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorucb.arrays import F64
-from tensorucb.campaign._grow import UserFeatures
 from tensorucb.campaign._history import UsedLog
 from tensorucb.campaign._segments import UserColumns
 from tensorucb.campaign._tables import (
@@ -63,7 +62,7 @@ class CampaignData:
         How products that come later get their features from their columns; None if products have neither columns nor
         a log.
     user_features
-        How users that come later get their features; ``user_table`` is what it knows of columns, None without.
+        How users that come later get the last of their features from columns; ``user_table`` is None without a table.
     strategies, strategy_costs, costs, groups, values, product_values, consent, window, timezone
         As ``create_campaign`` takes them.
     names
@@ -84,7 +83,7 @@ class CampaignData:
     users: Any
     products: Mapping[int | str, Any] = field(default_factory=dict)
     product_features: ProductFeatures | None = None
-    user_features: UserFeatures | None = None
+    user_features: TableFeatures | None = None
     strategies: Mapping[int | str, Any] = field(default_factory=dict)
     strategy_costs: Mapping[int | str, float] = field(default_factory=dict)
     costs: Any = None
@@ -104,7 +103,8 @@ class CampaignData:
     @property
     def user_table(self) -> TableFeatures | None:
         """How the columns of users become features."""
-        return None if self.user_features is None else self.user_features.table
+        fitted = self.user_features
+        return fitted if fitted is not None and (fitted.columns or fitted.left_out) else None
 
     def __repr__(self) -> str:
         return (
@@ -265,7 +265,7 @@ def read_campaign_data(
     )
 
 
-def default_profile(graph: Graph) -> tuple[UserProfile, UserFeatures]:
+def default_profile(graph: Graph) -> tuple[UserProfile, TableFeatures]:
     """What is known of users by the network alone: degrees, and a place in it."""
     return _profile(graph, no_rows(), [])
 
@@ -397,7 +397,7 @@ def _profile(
     items: F64 | None = None,
     kinds: Mapping[str, str] | None = None,
     window: float | None = None,
-) -> tuple[UserProfile, UserFeatures]:
+) -> tuple[UserProfile, TableFeatures]:
     """What is known of users: their place, their past, and the columns of their table (the last features)."""
     parts: dict[str, F64] = {}
     features = 0.5 * degree_features(graph)
@@ -410,11 +410,11 @@ def _profile(
             parts["chances"] = parts["chances"] * max(1.0, float(np.ptp(log.times)) / window)
     if graph.n_nodes > 3:
         parts["coordinates"] = eigenmap_of(graph, dim=min(_DIM, graph.n_nodes - 2))
-    own, table = features.shape[1], None
+    table = TableFeatures(())
     if people.table.width:
         table = TableFeatures.fit(people.table, kinds=kinds)
         lines += _columns_used(table)
         features = np.hstack([features, table.transform(people.table)])
     if "taste" in parts:
         lines.append("  Past used: what users bought, and how often followers bought after them.")
-    return UserProfile(features, **parts), UserFeatures(own, table)
+    return UserProfile(features, **parts), table

@@ -6,7 +6,7 @@ A campaign whose features came as numbers keeps nothing of columns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,39 +40,17 @@ if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign
 
 
-@dataclass(frozen=True, eq=False)
-class UserFeatures:
-    """How users that come later get their features.
+def described_users(fitted: TableFeatures, users: Users | None, table: pl.DataFrame | None, count: int) -> F64:
+    """``(count, d)`` features of new users: the average of ``users``, and at their end the columns of their table.
 
-    ``own`` is the number of features that come first and are not columns (degrees, past response): a new user has
-    those of an average one. ``table`` makes the others from columns; None if there are none.
+    What is no column (degrees, past response) is for a new user what it is for an average one.
     """
-
-    own: int
-    table: TableFeatures | None = None
-
-    def describe(self, users: Users | None, table: Any, count: int) -> F64:
-        """``(count, d)`` features of new users: the average of ``users``, then their columns.
-
-        ``table`` has one row for each of them; None if nothing is known of them.
-        """
-        present = users.features if isinstance(users, UserProfile) else users
-        assert present is not None
-        average = np.tile(present.mean(axis=0), (count, 1))
-        if table is None or self.table is None:
-            return average
-        return np.hstack([average[:, : self.own], self.table.transform(table)])
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything, as JSON and arrays."""
-        settings, arrays = (None, {}) if self.table is None else self.table.to_arrays()
-        return {"own": self.own, "table": settings}, arrays
-
-    @classmethod
-    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> UserFeatures:
-        """What :meth:`to_arrays` gave."""
-        table = None if settings["table"] is None else TableFeatures.from_arrays(settings["table"], arrays)
-        return cls(int(settings["own"]), table)
+    present = users.features if isinstance(users, UserProfile) else users
+    assert present is not None
+    features = np.tile(present.mean(axis=0), (count, 1))
+    if table is not None:
+        features[:, features.shape[1] - len(fitted.labels) :] = fitted.transform(table)
+    return features
 
 
 def numbers_of_table(what: str, frame: pl.DataFrame) -> F64:
@@ -160,8 +138,7 @@ def add_users(
     rows = no_rows()
     if is_table(features):
         with handle.read() as view:
-            described_by = view.kept("user_features", UserFeatures)
-        fitted = None if described_by is None else described_by.table
+            fitted = view.kept("user_features", TableFeatures)
         rows = rows_of_frame("user", features, fresh, columns_named(handle.record.settings, "users"), fitted)
         features = None
         given = {**rows.columns(consent="consent" in handle.record.settings and "consent" not in given), **given}
@@ -183,9 +160,9 @@ def _join(
     with handle.change(now) as view:
         network = view.network
         if fresh.size:
-            described_by = view.kept("user_features", UserFeatures)
-            if features is None and described_by is not None:
-                features = described_by.describe(network.users, described, fresh.size)
+            fitted = view.kept("user_features", TableFeatures)
+            if features is None and fitted is not None:
+                features = described_users(fitted, network.users, described, fresh.size)
             elif described is not None:
                 features = numbers_of_table("users", described)
             kept = view.user_columns
