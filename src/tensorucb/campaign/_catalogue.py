@@ -8,13 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError, argument, call
-from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph._ids import id_array
 from tensorucb.policies import Product
 from tensorucb.policies._base import as_modes
@@ -136,24 +135,19 @@ class Catalogue:
         worth[list(known.values())] = values[list(known)]
         return worth
 
-    def to_blob(self) -> bytes:
-        """The catalogue as bytes."""
-        features = np.empty((0, 0)) if self.features is None else self.features
-        values = {} if self.values is None else {"values": self.values}
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything, as JSON and arrays."""
         names = [self.names.get(entry) for entry in self.ids] if self.names else []
-        settings = {"ids": list(self.ids), "names": names}
-        return pack_state(PLURAL[self.kind], settings, {"features": features, "costs": self.costs, **values})
+        columns = {"features": self.features, "costs": self.costs, "values": self.values}
+        held = {name: column for name, column in columns.items() if column is not None}
+        return {"kind": self.kind, "ids": list(self.ids), "names": names}, held
 
     @classmethod
-    def from_blob(cls, kind: str, data: bytes | None) -> Catalogue:
-        """The catalogue of :meth:`to_blob`'s bytes; an empty one if there are none."""
-        if data is None:
-            return cls(kind)
-        settings, arrays = unpack_state(data, PLURAL[kind], f"the campaign's catalogue of {PLURAL[kind]}")
+    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Catalogue:
+        """What :meth:`to_arrays` gave."""
         ids = tuple(settings["ids"])
         names = {entry: name for entry, name in zip(ids, settings["names"], strict=False) if name is not None}
-        features = arrays["features"] if ids else None
-        return cls(kind, ids, features, arrays["costs"], arrays.get("values"), names)
+        return cls(settings["kind"], ids, **arrays, names=names)
 
 
 def by_text(entries: Iterable[int | str]) -> dict[str, int | str]:

@@ -17,9 +17,10 @@ from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._constraints import Barred, constrain
 from tensorucb.campaign._data import CampaignData, catalogue_of, default_profile, read_campaign_data
+from tensorucb.campaign._documents import put_kept
 from tensorucb.campaign._grow import numbers_of_table
 from tensorucb.campaign._model import build_policy, policy_spec
-from tensorucb.campaign._network import BY_USER, Network, make_network, network_to_blob, put_kept
+from tensorucb.campaign._network import BY_USER, Network, make_network, network_to_blob
 from tensorucb.campaign._people import Said, put_key
 from tensorucb.campaign._question import Reader, check_defaults, read_settings
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
@@ -320,7 +321,7 @@ def _write(
         session.add_users(number, network.graph.ids.tolist())
         session.put_blob(number, f"world-{network.revision:08d}", network_to_blob(network))
         for catalogue in catalogues:
-            session.put_blob(number, PLURAL[catalogue.kind], catalogue.to_blob())
+            put_kept(session, number, PLURAL[catalogue.kind], catalogue)
         for kept in ("product_features", "user_features", "user_columns", "used_log"):
             put_kept(session, number, kept, getattr(parts, kept))
         put_key(session, number)

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tensorucb.campaign._documents import put_kept
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._handle import ERASING, Handle, View
 from tensorucb.campaign._history import UsedLog
-from tensorucb.campaign._network import drop_user, put_kept
+from tensorucb.campaign._network import drop_user
 from tensorucb.campaign._people import drop_yes
 from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError

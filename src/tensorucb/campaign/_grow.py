@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64
 from tensorucb.campaign._catalogue import PLURAL, by_text, check_fits
+from tensorucb.campaign._documents import put_kept
 from tensorucb.campaign._handle import Handle
-from tensorucb.campaign._network import Users, grown_network, put_kept
+from tensorucb.campaign._network import Users, grown_network
 from tensorucb.campaign._segments import no_columns
 from tensorucb.campaign._tables import (
     Rows,
@@ -102,7 +103,7 @@ def extend(handle: Handle, kind: str, ids: ArrayLike, features: ArrayLike, **col
         grown = view.catalogue(kind).extended(ids, features, **columns)
         if grown.features is not None:
             check_fits(view.ledger, kind, grown.features.shape[1])
-        view.session.put_blob(view.number, many, grown.to_blob())
+        put_kept(view.session, view.number, many, grown)
         view.append(f"{many}_added", None, {many: len(grown.ids)}, now)
 
 
@@ -121,7 +122,7 @@ def set_costs(handle: Handle, costs: Mapping[int | str, float]) -> None:
             for place in np.flatnonzero(after != catalogue.costs).tolist()
         }
         if changes:
-            view.session.put_blob(view.number, PLURAL["strategy"], replace(catalogue, costs=after).to_blob())
+            put_kept(view.session, view.number, PLURAL["strategy"], replace(catalogue, costs=after))
             view.append("costs_set", None, {"strategies": changes}, now)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,9 +25,6 @@ from tensorucb.graph import Graph
 from tensorucb.graph._ids import WHOLE, IdIndex, describe_rows, id_array, id_column, kind_of
 from tensorucb.memory import check_memory
 
-if TYPE_CHECKING:
-    from tensorucb.store._session import Session
-
 Users = F64 | UserProfile
 
 # A plain matrix is stored under this name alone, as it was before there were profiles; a part of one as "users_taste".
@@ -36,38 +33,6 @@ _DEFAULT = "default_"
 
 BY_USER = ("costs", "groups", "values", "consent")
 """What a campaign may know of each user beside features: fields of `Network`, checked by `user_columns`."""
-
-
-class Kept(Protocol):
-    """What a campaign keeps in a blob of its own: it becomes JSON and arrays, and the other way round."""
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything, as JSON and arrays."""
-        ...
-
-    @classmethod
-    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """What `to_arrays` gave."""
-        ...
-
-
-_Kind = TypeVar("_Kind", bound=Kept)
-
-
-def put_kept(session: Session, number: int, name: str, value: Kept | None) -> None:
-    """Keep something with a campaign under this name, in place of what was there; None changes nothing."""
-    if value is not None:
-        session.put_blob(number, name, pack_state(name, *value.to_arrays()))
-
-
-def read_kept(session: Session, number: int, name: str, kind: type[_Kind]) -> _Kind | None:
-    """What a campaign keeps under this name; None if that is nothing."""
-    data = session.blob(number, name)
-    return (
-        None
-        if data is None
-        else kind.from_arrays(*unpack_state(data, name, f"the campaign's {name.replace('_', ' ')}"))
-    )
 
 
 def no_user(name: str, said: str) -> UnknownIdError:

@@ -24,7 +24,6 @@ from tensorucb.campaign._tables import ids_of, places_of
 from tensorucb.campaign._told import of_rounds, responded
 from tensorucb.checks import check_flag
 from tensorucb.errors import FileFormatError
-from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import duration, duration_text
@@ -156,12 +155,12 @@ class _Answers:
         data = self._session.blob(self._number, _KEY)
         if data is None:
             raise FileFormatError("the campaign has lost the key of its opt-outs. Use a backup.")
-        return bytes.fromhex(unpack_state(data, _KEY, "the key of the opt-outs")[0]["key"])
+        return data
 
 
 def put_key(session: Session, number: int) -> None:
     """Give a new campaign the key of its list of opt-outs."""
-    session.put_blob(number, _KEY, pack_state(_KEY, {"key": secrets.token_hex(32)}, {}))
+    session.put_blob(number, _KEY, secrets.token_bytes(32))
 
 
 def drop_yes(view: View, user: int | str) -> None:
