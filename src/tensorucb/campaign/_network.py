@@ -35,12 +35,6 @@ BY_USER = ("costs", "groups", "values", "consent")
 """What a campaign may know of each user beside features: fields of `Network`, checked by `user_columns`."""
 
 
-def no_user(name: str, said: str) -> UnknownIdError:
-    """An argument names somebody whom the campaign does not have."""
-    message = f"names {said}, and the campaign has no such user."
-    return UnknownIdError(message, argument=name, advice=(call("users"), " lists them."))
-
-
 @dataclass(frozen=True)
 class Network:
     """Everything about users that a campaign knows; arrays have one entry for each graph row.
@@ -83,7 +77,9 @@ class Network:
         unknown = np.flatnonzero(rows < 0)
         if unknown.size:
             first = [column[int(row)] for row in unknown[:5]]
-            raise no_user(name, shown(first[0]) if len(column) == 1 else describe_rows(first, unknown))
+            said = shown(first[0]) if len(column) == 1 else describe_rows(first, unknown)
+            advice = call("users"), " lists them."
+            raise UnknownIdError(f"names {said}, and the campaign has no such user.", argument=name, advice=advice)
         return rows
 
     def find(self, column: Any, lines: I64, name: str, *, text: bool = False) -> I64:
