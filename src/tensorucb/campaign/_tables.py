@@ -282,6 +282,8 @@ def places_of(known_ids: NDArray[Any], ids: Sequence[Any] | pl.Series) -> I64:
     import polars as pl
 
     column = pl.Series(ids)
+    if not known_ids.size:
+        return np.full(len(column), -1, dtype=np.int64)
     if known_ids.dtype.kind == "U":
         return IdIndex(known_ids).rows(column.cast(pl.String).fill_null("")).astype(np.int64)
     numbers = column.cast(pl.Int64, strict=False)
