@@ -38,7 +38,7 @@ class Catalogue:
 
     kind: str
     ids: tuple[int | str, ...] = ()
-    features: F64 | None = None
+    features: F64 = field(default_factory=lambda: np.empty((0, 0)))
     costs: F64 = field(default_factory=lambda: np.empty(0))
     values: F64 | None = None
     names: Mapping[int | str, str] = field(default_factory=dict)
@@ -66,14 +66,11 @@ class Catalogue:
 
     def vector(self, entry: int | str) -> F64:
         """Features of an entry."""
-        at = self.index(entry)
-        assert self.features is not None
-        return np.asarray(self.features[at])
+        return np.asarray(self.features[self.index(entry)])
 
     def some(self, entries: list[int | str]) -> Catalogue:
         """These entries alone, in the catalogue's order."""
         at = sorted(self.index(entry) for entry in entries)
-        assert self.features is not None
         values = None if self.values is None else self.values[at]
         return Catalogue(self.kind, tuple(self.ids[i] for i in at), self.features[at], self.costs[at], values)
 
@@ -99,7 +96,7 @@ class Catalogue:
         array = check_array("features", features, (len(came), "d"), hint=f"One row for each of the {len(came)} {many}.")
         each = f"One number for each of the {many}."
         prices = check_array("costs", [0.0] * len(came) if costs is None else costs, (len(came),), low=0.0, hint=each)
-        if self.features is not None and array.shape[1] != self.features.shape[1]:
+        if self.ids and array.shape[1] != self.features.shape[1]:
             raise ShapeError(f"{many} have {self.features.shape[1]} features here; got {array.shape[1]}.")
         if len(set(came)) < len(came):
             raise InputError(f"ids of {many} must be distinct; one comes twice.")
@@ -117,7 +114,7 @@ class Catalogue:
         return Catalogue(
             self.kind,
             (*self.ids, *(came[row] for row in new)),
-            array[new] if self.features is None else np.concatenate([self.features, array[new]]),
+            np.concatenate([self.features, array[new]]) if self.ids else array[new],
             np.concatenate([self.costs, prices[new]]),
             self._worth(known, new, worth),
             {**(names or {}), **self.names},
@@ -138,9 +135,9 @@ class Catalogue:
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything, as JSON and arrays."""
         names = [self.names.get(entry) for entry in self.ids] if self.names else []
-        columns = {"features": self.features, "costs": self.costs, "values": self.values}
-        held = {name: column for name, column in columns.items() if column is not None}
-        return {"kind": self.kind, "ids": list(self.ids), "names": names}, held
+        values = {} if self.values is None else {"values": self.values}
+        settings = {"kind": self.kind, "ids": list(self.ids), "names": names}
+        return settings, {"features": self.features, "costs": self.costs, **values}
 
     @classmethod
     def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Catalogue:
@@ -171,8 +168,7 @@ class Context:
     def sizes(self, strategies: Catalogue | None) -> list[int]:
         """Lengths of the vectors: of the product, the strategy if there is one, and the rest."""
         first, *rest = [int(vector.size) for vector in self.vectors]
-        offered = None if strategies is None else strategies.features
-        return [first, *rest] if offered is None else [first, int(offered.shape[1]), *rest]
+        return [first, *rest] if strategies is None else [first, strategies.features.shape[1], *rest]
 
 
 def read_context(raw_product: Any, products: Catalogue, strategies: Catalogue) -> Context:
@@ -221,10 +217,10 @@ def read_context(raw_product: Any, products: Catalogue, strategies: Catalogue) -
                 advice="Only the product (first) and the strategy (second) may be given by id; give features there.",
             )
     product_id = check_id("product", first) if _is_id(first) else None
+    modes = [first if product_id is None else products.vector(product_id), *rest]
     hint = "Each part is an id or a vector of features."
-    others = rest if product_id is not None else [first, *rest]
-    vectors = [check_array("a part of the product", part, ("d",), hint=hint) for part in others]
-    context = Context(product_id, None, (*([] if product_id is None else [products.vector(product_id)]), *vectors))
+    vectors = [check_array("a part of the product", mode, ("d",), hint=hint) for mode in modes]
+    context = Context(product_id, None, tuple(vectors))
     return context if strategy is None else with_strategy(context, strategy, strategies)
 
 
@@ -325,16 +321,16 @@ def check_fits(ledger: Ledger, kind: str, size: int) -> None:
 def check_sizes(ledger: Ledger, catalogues: tuple[Catalogue, Catalogue], sizes: Sequence[int]) -> None:
     """Refuse a context of other sizes than those before: no policy could learn from both."""
     wanted_sizes, where = ledger.sizes(), "the rounds of this campaign"
-    held = [catalogue.features for catalogue in catalogues]
+    held = [catalogue.features.shape[1] if catalogue.ids else None for catalogue in catalogues]
     if held[1] is not None and len(sizes) < 2 and (wanted_sizes is None or len(wanted_sizes) > 1):
         raise ShapeError(
             "this campaign has strategies, so a round needs one.",
             advice=("Give ", argument("strategies", "all"), ", or some of their ids."),
         )
     if wanted_sizes is None:
-        wanted_sizes, where = list(sizes), "the catalogue"
-        for place, features in enumerate(held[: len(sizes)]):
-            wanted_sizes[place] = wanted_sizes[place] if features is None else features.shape[1]
+        where = "the catalogue"
+        known = dict(enumerate(held))
+        wanted_sizes = [known.get(place) or size for place, size in enumerate(sizes)]
     if list(sizes) != wanted_sizes:
         told = [" + ".join(map(str, values)) for values in (sizes, wanted_sizes)]
         raise ShapeError(

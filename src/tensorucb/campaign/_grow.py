@@ -101,7 +101,7 @@ def extend(handle: Handle, kind: str, ids: ArrayLike, features: ArrayLike, **col
     many = PLURAL[kind]
     with handle.change(now) as view:
         grown = view.catalogue(kind).extended(ids, features, **columns)
-        if grown.features is not None:
+        if grown.ids:
             check_fits(view.ledger, kind, grown.features.shape[1])
         put_kept(view.session, view.number, many, grown)
         view.append(f"{many}_added", None, {many: len(grown.ids)}, now)
