@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Fatigue, Round
-from tensorucb.campaign._tables import ids_of, places_of
+from tensorucb.campaign._tables import columns_named, ids_of, places_of
 from tensorucb.campaign._told import of_rounds, responded
 from tensorucb.checks import check_flag
 from tensorucb.errors import FileFormatError
@@ -90,7 +90,7 @@ class OptReport:
 
 def opt(handle: Handle, users: ArrayLike, everywhere: bool, answer: Literal["no", "yes"]) -> OptReport:
     """Keep what people said; see `Campaign.opt_out` and `Campaign.opt_in`."""
-    named = ids_of(users, handle.record.settings.get("columns", {}).get("users"))
+    named = ids_of(users, columns_named(handle.record.settings, "users"))
     names = list(dict.fromkeys(map(str, id_array(named, "users").tolist())))
     check_flag("everywhere", everywhere)
     now = handle.clock()
@@ -222,37 +222,26 @@ def said(view: View) -> Said:
 
 def waits(handle: Handle, view: View, question: Question, now: float) -> dict[str, F64]:
     """Until when each user has to wait, by the reason for it; minus infinity for those who never had to."""
-    graph, ledger = view.network.graph, view.ledger
-    until = {"contact_cap": _capped(handle, view, now)}
-    if question.cooldown is not None:
-        rounds = _contacting(ledger.rounds.values(), now - question.cooldown)
-        until["cooldown"] = question.cooldown + _latest(graph, ((each.contacted, each.opened) for each in rounds))
-    if question.audience_rest is not None:
-        until["audience_rest"] = _resting(graph, ledger, now, question.audience_rest)
-    return until
-
-
-def _latest(graph: Graph, contacts: Iterable[tuple[NDArray[Any], float]]) -> F64:
-    """When each user was among some rows last; minus infinity for those who never were."""
-    latest = np.full(graph.n_nodes, _NEVER)
-    for rows, moment in contacts:
-        latest[rows] = np.maximum(latest[rows], moment)
-    return latest
-
-
-def _capped(handle: Handle, view: View, now: float) -> F64:
-    """Until when each user may not be contacted because of the caps of the campaign and its group."""
-    until = np.full(view.network.graph.n_nodes, _NEVER)
     group = handle.record.settings.get("contact_group")
     members = [handle.record]
     if group is not None:
         members = [each for each in view.session.campaigns() if each.settings.get("contact_group") == group]
     caps = {str(each.settings["contact_cap"]).partition("/") for each in members if "contact_cap" in each.settings}
     limits = [(int(count), duration("contact_cap", span)) for count, _, span in caps]
+    until = {"contact_cap": _until_below(view, members, limits, now)}
+    if question.cooldown is not None:
+        until["cooldown"] = _until_below(view, [handle.record], [(1, question.cooldown)], now)
+    if question.audience_rest is not None:
+        until["audience_rest"] = _resting(view.network.graph, view.ledger, now, question.audience_rest)
+    return until
+
+
+def _until_below(view: View, members: Sequence[CampaignRecord], limits: Sequence[tuple[int, float]], now: float) -> F64:
+    """Until when each user waits to be below all limits: so many contacts by these campaigns in so many seconds."""
+    until = np.full(view.network.graph.n_nodes, _NEVER)
     if not limits:
         return until
-    since = now - max(span for _, span in limits)
-    rows, times = _contacts(view, members, since)
+    rows, times = _contacts(view, members, now - max(span for _, span in limits))
     newest_first = np.lexsort((-times, rows))
     rows, times = rows[newest_first], times[newest_first]
     rank = np.arange(rows.size) - np.searchsorted(rows, rows)
@@ -296,8 +285,10 @@ def _contacting(rounds: Iterable[Round], since: float) -> list[Round]:
 
 def _resting(graph: Graph, ledger: Ledger, now: float, rest: float) -> F64:
     """Until when each user's audience rests: more than half of the followers were addressed less than ``rest`` ago."""
-    rounds = _contacting(ledger.rounds.values(), now - rest)
-    addressed = _latest(graph, ((_followers(graph, each.contacted), each.opened) for each in rounds))
+    addressed = np.full(graph.n_nodes, _NEVER)
+    for record in _contacting(ledger.rounds.values(), now - rest):
+        followers = _followers(graph, record.contacted)
+        addressed[followers] = np.maximum(addressed[followers], record.opened)
     edges = np.lexsort((-addressed[graph.targets], graph.sources))
     until = np.full(graph.n_nodes, _NEVER)
     some = np.flatnonzero(graph.out_degree)
