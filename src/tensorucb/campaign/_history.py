@@ -15,9 +15,10 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
 from tensorucb.campaign._documents import to_json
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._network import without_row
+from tensorucb.campaign._network import Network, without_row
 from tensorucb.campaign._responses import Batch, Resolved, check_sound, read_responses, resolve, text_places
 from tensorucb.campaign._round import Round, round_id
+from tensorucb.campaign._told import Told
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, argument
 from tensorucb.moments import duration, duration_text
@@ -158,7 +159,7 @@ def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> _
         if strategy is not None:
             context = with_strategy(context, strategy, catalogues[1])
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
-        past.append(_Past.of(context, label, _distinct(resolved.take(np.array(members, dtype=np.int64)))))
+        past.append(_Past.of(context, label, _distinct(view.network, resolved.take(np.array(members)))))
     return _History(past)
 
 
@@ -243,19 +244,20 @@ def _first_amounts(bought: Responses, n_users: int) -> F64:
     return first
 
 
-def _distinct(resolved: Resolved) -> Responses:
-    """The responses of one past round, by edge; a repeated one must tell the same."""
-    _, index, inverse = np.unique(resolved.edges, return_index=True, return_inverse=True)
-    outcomes, lines = resolved.outcomes, resolved.lines
-    differs = np.flatnonzero(outcomes != outcomes[index[inverse]])
+def _distinct(network: Network, rows: Resolved) -> Responses:
+    """The responses of one past round, as a round is told them; a repeated one must tell the same."""
+    told = Told.of(rows, network)
+    outcomes = told.outcomes[np.searchsorted(told.edges, rows.edges)]
+    differs = np.flatnonzero(rows.outcomes != outcomes)
     if differs.size:
-        i, first = int(differs[0]), int(index[inverse[differs[0]]])
+        other = int(differs[0])
+        first = int(np.argmax(rows.edges == rows.edges[other]))
         raise InputError(
-            f"lines {lines[first]} and {lines[i]} tell outcomes {outcomes[first]:g} and {outcomes[i]:g} of one "
-            "edge. If they belong to different past rounds, add a field 'round'."
+            f"lines {rows.lines[first]} and {rows.lines[other]} tell outcomes {rows.outcomes[first]:g} and "
+            f"{rows.outcomes[other]:g} of one edge. If they belong to different past rounds, add a field 'round'."
         )
     # Event ids stay behind: old logs number their events in their own way.
-    return replace(resolved.take(index), event_ids=np.full(index.size, None, dtype=object))
+    return replace(told, event_ids=np.full(told.size, None, dtype=object))
 
 
 def _write(view: View, campaign: CampaignRecord, rounds: Sequence[_Past], now: float) -> list[_Past]:
