@@ -219,12 +219,10 @@ def grown_network(
     loops = np.flatnonzero(s == t)
     if loops.size:
         raise InputError(f"an edge leads from {everyone[s[loops[0]]].item()!r} to itself. Leave it out.")
-    # An edge as one number, source · n + target: sorted, these are in graph order.
+    # An edge as one number, source · n + target: sorted, these are in graph order. What was there before stays.
     old = network.graph.sources.astype(np.int64) * n + network.graph.targets
-    new = np.setdiff1d(s * n + t, old)
-    codes = np.concatenate([old, new])
-    order = np.argsort(codes, kind="stable")
-    codes = codes[order]
+    codes, first = np.unique(np.concatenate([old, s * n + t]), return_index=True)
+    first_rounds = np.concatenate([network.born, np.full(s.size, born, dtype=np.int64)])
     came = user_columns(columns, m)
     if network.consent is not None:
         # Of whom nothing is known, there is no consent.
@@ -233,7 +231,7 @@ def grown_network(
         network.revision + 1,
         Graph(n, (codes // n).astype(np.int32), (codes % n).astype(np.int32), everyone),
         _grown_users(network.users, _as_users(features, m), m),
-        np.concatenate([network.born, np.full(new.size, born, dtype=np.int64)])[order],
+        first_rounds[first],
         network.defaults,
         **{name: _joined(name, held, came.get(name), m) for name, held in network.columns.items()},
     )
