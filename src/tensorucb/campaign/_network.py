@@ -242,9 +242,9 @@ def _check_fresh(network: Network, fresh: NDArray[Any]) -> None:
         raise InputError(f"ids of new users are {kind_of(id_column(fresh, 'ids'))}, unlike those of the campaign.")
     names, counts = np.unique(fresh, return_counts=True)
     repeated = names[counts > 1]
-    taken_ids = np.intersect1d(names, network.graph.ids)
-    if repeated.size or taken_ids.size:
-        first = repeated[0] if repeated.size else taken_ids[0]
+    taken = names[network.find(id_column(names, "ids"), np.arange(1, names.size + 1), "ids") >= 0]
+    if repeated.size or taken.size:
+        first = repeated[0] if repeated.size else taken[0]
         why = "comes twice" if repeated.size else "is in the campaign already"
         raise InputError(f"new user {shown(first.item())} {why}. Name each new user once.")
 
