@@ -311,25 +311,23 @@ def _described(
     """
     items: list[int | str] = log.item_ids.tolist()
     ids = catalogue.ids if catalogue.came else items
-    # The log and the table may disagree on whether ids are numbers, so they are compared as text.
-    id_texts = set(map(str, ids))
     if topics is None and kinds is None and _are_vectors(catalogue.table):
         lines += [f"Products: {len(ids):,}.", f"  Features: the numbers of {', '.join(catalogue.table.columns)}."]
         return dict(zip(ids, catalogue.table.to_numpy().astype(np.float64), strict=True)), None, None
-    everything = [*map(str, ids), *(str(item) for item in items if str(item) not in id_texts)]
+    # The log and the table may disagree on whether ids are numbers, so they are compared as text.
+    at = {text: row for row, text in enumerate(dict.fromkeys(map(str, [*ids, *items])))}
+    own = [at[str(item)] for item in items]
     table = None
     if catalogue.table.width:  # items of the log alone are empty rows at its end
-        table = catalogue.table.vstack(catalogue.table.clear(len(everything) - catalogue.table.height))
-    at = {item: row for row, item in enumerate(everything)}
-    own = [at[str(item)] for item in items]
+        table = catalogue.table.vstack(catalogue.table.clear(len(at) - catalogue.table.height))
     shares = None
     if topics is not None:
-        shares = np.full((len(everything), topics.shape[1]), np.nan)
+        shares = np.full((len(at), topics.shape[1]), np.nan)
         shares[own] = topics
     features = None if table is None and shares is None else ProductFeatures.fit(table, shares, kinds=kinds)
     if ids:
         lines.append(f"Products: {len(ids):,}{'' if catalogue.came else ' from the actions'}.")
-    if features is not None:
+    if features is not None and features.table is not None:
         lines += _columns_used(features.table)
     if features is None or not features.labels:
         rows = np.eye(len(ids)) if 1 < len(ids) <= _KINDS else np.ones((len(ids), 1))
@@ -339,7 +337,8 @@ def _described(
             )
         return dict(zip(ids, rows, strict=True)), None, None
     if topics is not None:
-        fresh, lost = len(id_texts - set(map(str, items))), len(everything) - len(ids)
+        fresh = len(at) - len(items)
+        lost = len(at) - len(ids)
         lines.append(
             f"  Topics from who bought what: {topics.shape[1]}. Nobody has bought {fresh:,} of the products yet."
         )
@@ -353,19 +352,14 @@ def _described(
 
 def _are_vectors(table: pl.DataFrame) -> bool:
     """Whether rows are vectors of features already, such as shares or an embedding: numbers from -1 to 1, all there."""
-    if not table.width or not all(dtype.is_numeric() for dtype in table.dtypes):
-        return False
-    return bool((np.abs(table.to_numpy().astype(np.float64)) <= 1.0).all())
+    numeric = bool(table.width) and all(dtype.is_numeric() for dtype in table.dtypes)
+    return numeric and bool((np.abs(table.to_numpy().astype(np.float64)) <= 1.0).all())
 
 
-def _columns_used(table: TableFeatures | None) -> list[str]:
-    if table is None:
-        return []
+def _columns_used(table: TableFeatures) -> list[str]:
     used = ", ".join(f"{column.name} ({column.kind})" for column in table.columns)
-    return [
-        *([f"  Columns used: {used}."] if used else []),
-        *(f"  Left out: column {name}, since {reason}." for name, reason in table.left_out.items()),
-    ]
+    left = [f"  Left out: column {name}, since {reason}." for name, reason in table.left_out.items()]
+    return [f"  Columns used: {used}.", *left] if used else left
 
 
 def _placed(graph: Graph, people: Rows, lines: list[str]) -> Rows:
