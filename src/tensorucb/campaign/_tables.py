@@ -118,6 +118,7 @@ def campaign_tables(
     wanted = [name for name in NAMES if named[name] is None]
     held: dict[str, Any] = {}
     about = None
+    looked = ""
     if queries is not None and not is_database(data):
         raise InputError("are for a database, and ", argument("data"), " names none.", argument="queries")
     if isinstance(data, Mapping):
@@ -130,9 +131,9 @@ def campaign_tables(
         if not folder.is_dir():
             raise InputError(f"must be a directory with an edge list; {shown_path(folder)} is none.", argument="data")
         held, about = table_files(folder, wanted)
+        looked = f" in {shown_path(data)}"
     tables = {name: held.get(name) if table is None else table for name, table in named.items()}
     if tables["edges"] is None:
-        looked = "" if isinstance(data, Mapping) or is_database(data) or data is None else f" in {shown_path(data)}"
         raise InputError(
             "a campaign needs an edge list: a file edges.csv (or followers.csv; also .tsv, .ndjson, .parquet) with "
             f"the columns source and target{looked}, or ",
