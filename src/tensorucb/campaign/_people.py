@@ -298,8 +298,11 @@ def _resting(graph: Graph, ledger: Ledger, now: float, rest: float) -> F64:
     return until
 
 
-def _followers(graph: Graph, rows: I64) -> NDArray[np.int32]:
-    return np.unique(graph.targets[graph.out_edges(np.sort(rows))])
+def _followers(graph: Graph, rows: I64) -> NDArray[np.bool_]:
+    """Who follows any of these users."""
+    followers = np.zeros(graph.n_nodes, dtype=np.bool_)
+    followers[graph.targets[graph.out_edges(np.sort(rows))]] = True
+    return followers
 
 
 class Weariness(NamedTuple):
@@ -324,10 +327,12 @@ def weariness(view: View, now: float) -> Weariness | None:
     told = of_rounds(view, "answers", [rounds[at] for at in compared], _answers)
     sources, places = np.unique(np.concatenate([graph.sources[edges] for edges, _ in told]), return_inverse=True)
     ends = np.cumsum([edges.size for edges, _ in told])
+    nobody = np.zeros(graph.n_nodes, dtype=np.bool_)
     # By round and user: followers addressed lately and others, and the responders among them.
     counts = np.zeros((len(compared), 4, sources.size))
     for row, (at, (edges, yes), of) in enumerate(zip(compared, told, np.split(places, ends[:-1]), strict=True)):
-        tired = np.isin(graph.targets[edges], np.concatenate([[-1], *addressed[max(0, at - _LOOKED_BACK) : at]]))
+        lately = np.logical_or.reduce([nobody, *addressed[max(0, at - _LOOKED_BACK) : at]])
+        tired = lately[graph.targets[edges]]
         for part, some in enumerate((tired, ~tired)):
             counts[row, part] = np.bincount(of[some], minlength=sources.size)
             counts[row, part + 2] = np.bincount(of[some & yes], minlength=sources.size)
@@ -374,14 +379,14 @@ def fatigue_of(
     the best users.
     """
     rounds = _lately(ledger, now)[-_LOOKED_BACK:]
-    audience = np.setdiff1d(_followers(graph, contacted), contacted)
-    if len(rounds) < _FEWEST_ROUNDS or not audience.size:
+    audience = _followers(graph, contacted)
+    audience[contacted] = False
+    size = int(np.count_nonzero(audience))
+    if len(rounds) < _FEWEST_ROUNDS or not size:
         return None
-    times = np.zeros(graph.n_nodes, dtype=np.int64)
-    for record in rounds:
-        times[_followers(graph, record.contacted)] += 1
-    again = int(np.count_nonzero(times[audience] >= _OFTEN))
-    if again < _TIRED_SHARE * audience.size:
+    times = np.sum([_followers(graph, record.contacted) for record in rounds], axis=0)
+    again = int(np.count_nonzero(audience & (times >= _OFTEN)))
+    if again < _TIRED_SHARE * size:
         return None
     suggested = None
     if weary is not None and weary.most < _TIRED_RATIO:
@@ -392,7 +397,7 @@ def fatigue_of(
         if length > (rest or 0.0) and left >= _PLENTY * contacted.size:
             suggested = duration_text(length)
     ratio, most = weary or (None, None)
-    return Fatigue(int(audience.size), again, len(rounds), ratio, most, suggested)
+    return Fatigue(size, again, len(rounds), ratio, most, suggested)
 
 
 def _rounded_up(seconds: float) -> float:
