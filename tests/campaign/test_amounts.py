@@ -153,6 +153,13 @@ def test_amounts_are_exported_copied_and_forgotten(tmp_path):
     campaign.disconnect()
 
 
+def test_an_amount_that_history_tells_in_a_second_row_counts_as_in_a_round():
+    row = {"source": "ann", "target": "bob", "outcome": 1}
+    campaign, _ = opened()
+    assert campaign.import_history([row, {**row, "amount": 4.0}, {**row, "amount": 4.0}], product=[1.0]).responses == 1
+    assert told(campaign) == ([("ann", "bob", 4.0)], [])
+
+
 def test_a_changed_amount_in_the_file_is_found(tmp_path):
     path = tmp_path / "a.db"
     campaign, ask = opened(f"sqlite:///{path}")

@@ -126,6 +126,13 @@ def test_users_without_a_row_are_average_and_rows_without_an_edge_are_left_out(f
     assert data.costs[row["u5"]] == 2.0
 
 
+def test_a_table_of_users_without_a_row_says_nothing_of_them(folder):
+    (folder / "users.csv").write_text("user,age,cost\n")
+    data = read_campaign_data(folder)
+    assert "12 of them have no row in users.csv" in "\n".join(data.report)
+    assert not data.costs.any()
+
+
 def test_a_table_of_vectors_stays_as_it_is(folder):
     (folder / "products.csv").write_text("product,x,y\ntea,0.25,-0.5\nsoap,1,0\n")
     data = read_campaign_data(folder)

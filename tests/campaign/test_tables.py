@@ -80,3 +80,12 @@ def test_later_users_and_products_find_their_rows_too():
         campaign.add_users(["v"], pl.DataFrame(np.ones((2, 3))))
     with pytest.raises(InputError, match="products must be a mapping"):
         small_campaign(products=["cup"])
+
+
+def test_an_empty_table_adds_nobody():
+    campaign = small_campaign()
+    nobody = pl.DataFrame({"user": [], "a": []}, schema={"user": pl.String, "a": pl.Float64})
+    campaign.add_users([], nobody, ["person-000"], ["person-029"])
+    assert campaign.status().users == 30
+    with pytest.raises(InputError, match="1 rows name none of them"):
+        campaign.add_users([], pl.DataFrame({"user": ["x"], "a": [1.0]}))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError, argument, call
-from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph._ids import id_array
 from tensorucb.policies import Product
 from tensorucb.policies._base import as_modes
@@ -39,7 +38,7 @@ class Catalogue:
 
     kind: str
     ids: tuple[int | str, ...] = ()
-    features: F64 | None = None
+    features: F64 = field(default_factory=lambda: np.empty((0, 0)))
     costs: F64 = field(default_factory=lambda: np.empty(0))
     values: F64 | None = None
     names: Mapping[int | str, str] = field(default_factory=dict)
@@ -67,14 +66,11 @@ class Catalogue:
 
     def vector(self, entry: int | str) -> F64:
         """Features of an entry."""
-        at = self.index(entry)
-        assert self.features is not None
-        return np.asarray(self.features[at])
+        return np.asarray(self.features[self.index(entry)])
 
     def some(self, entries: list[int | str]) -> Catalogue:
         """These entries alone, in the catalogue's order."""
         at = sorted(self.index(entry) for entry in entries)
-        assert self.features is not None
         values = None if self.values is None else self.values[at]
         return Catalogue(self.kind, tuple(self.ids[i] for i in at), self.features[at], self.costs[at], values)
 
@@ -100,70 +96,55 @@ class Catalogue:
         array = check_array("features", features, (len(came), "d"), hint=f"One row for each of the {len(came)} {many}.")
         each = f"One number for each of the {many}."
         prices = check_array("costs", [0.0] * len(came) if costs is None else costs, (len(came),), low=0.0, hint=each)
-        if self.features is not None and array.shape[1] != self.features.shape[1]:
+        if self.ids and array.shape[1] != self.features.shape[1]:
             raise ShapeError(f"{many} have {self.features.shape[1]} features here; got {array.shape[1]}.")
         if len(set(came)) < len(came):
             raise InputError(f"ids of {many} must be distinct; one comes twice.")
-        for row, entry in enumerate(came):
-            if entry not in self.places:
-                continue
-            if not np.array_equal(self.vector(entry), array[row]):
-                raise InputError(f"{self.kind} {shown(entry)} is known with other features. Give the new one a new id.")
-            if self.costs[self.index(entry)] != prices[row]:
+        known = {row: self.index(entry) for row, entry in enumerate(came) if entry in self.places}
+        for row, place in known.items():
+            if not np.array_equal(self.vector(came[row]), array[row]):
+                raise InputError(
+                    f"{self.kind} {shown(came[row])} is known with other features. Give the new one a new id."
+                )
+            if self.costs[place] != prices[row]:
                 advice = "Change it with ", call("set_costs"), "."
-                raise InputError(f"{self.kind} {shown(entry)} is known with another cost.", advice=advice)
+                raise InputError(f"{self.kind} {shown(came[row])} is known with another cost.", advice=advice)
         worth = None if values is None else check_array("values", values, (len(came),), low=0.0, hint=each)
-        new = [row for row, entry in enumerate(came) if entry not in self.places]
-        entries = (*self.ids, *(came[row] for row in new))
-        all_ids = set(entries)
+        new = [row for row in range(len(came)) if row not in known]
         return Catalogue(
             self.kind,
-            entries,
-            array[new] if self.features is None else np.concatenate([self.features, array[new]]),
+            (*self.ids, *(came[row] for row in new)),
+            np.concatenate([self.features, array[new]]) if self.ids else array[new],
             np.concatenate([self.costs, prices[new]]),
-            self._worth(came, new, worth),
-            {**{entry: name for entry, name in (names or {}).items() if entry in all_ids}, **self.names},
+            self._worth(known, new, worth),
+            {**(names or {}), **self.names},
         )
 
-    def _worth(self, came: Sequence[Any], new: Sequence[int], values: F64 | None) -> F64 | None:
-        """The values with those of entries that ``came``, of which those at ``new`` join the catalogue."""
+    def _worth(self, known: Mapping[int, int], new: list[int], values: F64 | None) -> F64 | None:
+        """The values with those that came: rows ``known`` have them at their places, rows ``new`` join."""
         if values is None:
             if self.values is not None and new:
                 raise InputError("have values here, so new ones need them; got none.", argument=PLURAL[self.kind])
             return self.values
         if self.values is None and self.ids:
             raise InputError("have no values here, so new ones cannot have them.", argument=PLURAL[self.kind])
-        worth = np.concatenate([np.empty(0) if self.values is None else self.values, values[list(new)]])
-        for entry, value in zip(came, values.tolist(), strict=True):
-            if entry in self.places:
-                worth[self.index(entry)] = value
+        worth = np.concatenate([np.empty(0) if self.values is None else self.values, values[new]])
+        worth[list(known.values())] = values[list(known)]
         return worth
 
-    def with_costs(self, costs: Mapping[int | str, float]) -> Catalogue:
-        """The catalogue with other costs of some entries."""
-        prices = self.costs.copy()
-        for entry, cost in costs.items():
-            prices[self.index(entry)] = cost
-        return replace(self, costs=prices)
-
-    def to_blob(self) -> bytes:
-        """The catalogue as bytes."""
-        features = np.empty((0, 0)) if self.features is None else self.features
-        values = {} if self.values is None else {"values": self.values}
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything, as JSON and arrays."""
         names = [self.names.get(entry) for entry in self.ids] if self.names else []
-        settings = {"ids": list(self.ids), "names": names}
-        return pack_state(PLURAL[self.kind], settings, {"features": features, "costs": self.costs, **values})
+        values = {} if self.values is None else {"values": self.values}
+        settings = {"kind": self.kind, "ids": list(self.ids), "names": names}
+        return settings, {"features": self.features, "costs": self.costs, **values}
 
     @classmethod
-    def from_blob(cls, kind: str, data: bytes | None) -> Catalogue:
-        """The catalogue of :meth:`to_blob`'s bytes; an empty one if there are none."""
-        if data is None:
-            return cls(kind)
-        settings, arrays = unpack_state(data, PLURAL[kind], f"the campaign's catalogue of {PLURAL[kind]}")
+    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Catalogue:
+        """What :meth:`to_arrays` gave."""
         ids = tuple(settings["ids"])
         names = {entry: name for entry, name in zip(ids, settings["names"], strict=False) if name is not None}
-        features = arrays["features"] if ids else None
-        return cls(kind, ids, features, arrays["costs"], arrays.get("values"), names)
+        return cls(settings["kind"], ids, **arrays, names=names)
 
 
 def by_text(entries: Iterable[int | str]) -> dict[str, int | str]:
@@ -187,8 +168,7 @@ class Context:
     def sizes(self, strategies: Catalogue | None) -> list[int]:
         """Lengths of the vectors: of the product, the strategy if there is one, and the rest."""
         first, *rest = [int(vector.size) for vector in self.vectors]
-        offered = None if strategies is None else strategies.features
-        return [first, *rest] if offered is None else [first, int(offered.shape[1]), *rest]
+        return [first, *rest] if strategies is None else [first, strategies.features.shape[1], *rest]
 
 
 def read_context(raw_product: Any, products: Catalogue, strategies: Catalogue) -> Context:
@@ -237,10 +217,10 @@ def read_context(raw_product: Any, products: Catalogue, strategies: Catalogue) -
                 advice="Only the product (first) and the strategy (second) may be given by id; give features there.",
             )
     product_id = check_id("product", first) if _is_id(first) else None
+    modes = [first if product_id is None else products.vector(product_id), *rest]
     hint = "Each part is an id or a vector of features."
-    others = rest if product_id is not None else [first, *rest]
-    vectors = [check_array("a part of the product", part, ("d",), hint=hint) for part in others]
-    context = Context(product_id, None, (*([] if product_id is None else [products.vector(product_id)]), *vectors))
+    vectors = [check_array("a part of the product", mode, ("d",), hint=hint) for mode in modes]
+    context = Context(product_id, None, tuple(vectors))
     return context if strategy is None else with_strategy(context, strategy, strategies)
 
 
@@ -341,16 +321,16 @@ def check_fits(ledger: Ledger, kind: str, size: int) -> None:
 def check_sizes(ledger: Ledger, catalogues: tuple[Catalogue, Catalogue], sizes: Sequence[int]) -> None:
     """Refuse a context of other sizes than those before: no policy could learn from both."""
     wanted_sizes, where = ledger.sizes(), "the rounds of this campaign"
-    held = [catalogue.features for catalogue in catalogues]
+    held = [catalogue.features.shape[1] if catalogue.ids else None for catalogue in catalogues]
     if held[1] is not None and len(sizes) < 2 and (wanted_sizes is None or len(wanted_sizes) > 1):
         raise ShapeError(
             "this campaign has strategies, so a round needs one.",
             advice=("Give ", argument("strategies", "all"), ", or some of their ids."),
         )
     if wanted_sizes is None:
-        wanted_sizes, where = list(sizes), "the catalogue"
-        for place, features in enumerate(held[: len(sizes)]):
-            wanted_sizes[place] = wanted_sizes[place] if features is None else features.shape[1]
+        where = "the catalogue"
+        known = dict(enumerate(held))
+        wanted_sizes = [known.get(place) or size for place, size in enumerate(sizes)]
     if list(sizes) != wanted_sizes:
         told = [" + ".join(map(str, values)) for values in (sizes, wanted_sizes)]
         raise ShapeError(

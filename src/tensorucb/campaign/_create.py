@@ -17,14 +17,14 @@ from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._constraints import Barred, constrain
 from tensorucb.campaign._data import CampaignData, catalogue_of, default_profile, read_campaign_data
+from tensorucb.campaign._documents import put_kept
 from tensorucb.campaign._grow import numbers_of_table
 from tensorucb.campaign._model import build_policy, policy_spec
-from tensorucb.campaign._network import BY_USER, Network, make_network, network_to_blob, put_kept
+from tensorucb.campaign._network import BY_USER, Network, make_network, network_to_blob
 from tensorucb.campaign._people import Said, put_key
 from tensorucb.campaign._question import Reader, check_defaults, read_settings
-from tensorucb.campaign._segments import UserColumns
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
-from tensorucb.campaign._tables import UserTable, consent_of, is_table, user_table
+from tensorucb.campaign._tables import is_table, rows_of_frame
 from tensorucb.checks import (
     check_callable,
     check_flag,
@@ -256,23 +256,22 @@ def _looked_through(parts: CampaignData, column: str | None) -> CampaignData:
 
     That column is called ``consent`` by default, the other one ``name``.
     """
-    named = {} if column is None else {"consent": column}
-    table = UserTable()
+    has_consent = False
     if is_table(parts.users):
-        table = user_table(parts.users, parts.graph.ids, named)
-        columns = [] if table.described is None else table.described.get_columns()
+        named = {} if column is None else {"consent": column}
+        rows = rows_of_frame("user", parts.users, parts.graph.ids, named)
+        has_consent = "consent" in rows.meant
         parts = replace(
             parts,
-            users=None if table.described is None else numbers_of_table("users", table.described),
-            user_columns=UserColumns.of(parts.graph.n_nodes, table.names, columns),
+            users=numbers_of_table("users", rows.table) if rows.table.width else None,
+            user_columns=rows.user_columns,
             columns={"users": named} if named else {},
+            consent=rows.columns().get("consent") if parts.consent is None else parts.consent,
         )
-    if column is not None and table.consent is None:
+    if column is not None and not has_consent:
         wanted = "a column of the table of users, or one value for each user"
         raise refusal("consent", wanted, column, "The users came without such a column.")
-    if table.consent is None or parts.consent is not None:
-        return parts
-    return replace(parts, consent=consent_of("the table of users", table.consent))
+    return parts
 
 
 def _checked(
@@ -322,7 +321,7 @@ def _write(
         session.add_users(number, network.graph.ids.tolist())
         session.put_blob(number, f"world-{network.revision:08d}", network_to_blob(network))
         for catalogue in catalogues:
-            session.put_blob(number, PLURAL[catalogue.kind], catalogue.to_blob())
+            put_kept(session, number, PLURAL[catalogue.kind], catalogue)
         for kept in ("product_features", "user_features", "user_columns", "used_log"):
             put_kept(session, number, kept, getattr(parts, kept))
         put_key(session, number)
@@ -341,14 +340,13 @@ def _created_by(store: Store, name: str, request_id: str | None) -> bool:
 
 
 def _catalogue(kind: str, parts: CampaignData) -> Catalogue:
-    """The catalogue at the start, from features by id, and costs or values by id where there are any."""
+    """The catalogue at the start, from features by id; and costs of strategies, or values of products, by id."""
     many = PLURAL[kind]
     features = check_mapping(many, getattr(parts, many), f"a mapping of {kind} ids to features")
-    columns: dict[str, list[float]] = {}
-    for what in ("costs", "values"):
-        name = f"{kind}_{what}"
-        if getattr(parts, name, None) is None:
-            continue
+    what = "values" if kind == "product" else "costs"
+    name = f"{kind}_{what}"
+    column = None
+    if getattr(parts, name) is not None:
         numbers = check_mapping(name, getattr(parts, name), f"a mapping of {kind} ids to {what}")
         strange = [entry for entry in numbers if entry not in features]
         if strange:
@@ -356,10 +354,12 @@ def _catalogue(kind: str, parts: CampaignData) -> Catalogue:
         missing = [entry for entry in features if entry not in numbers]
         if missing and what == "values":
             raise InputError(f"has no value for {shown(missing[0])}; give each of the {many} one.", argument=name)
-        columns[what] = [numbers.get(entry, 0.0) for entry in features]
+        column = [numbers.get(entry, 0.0) for entry in features]
     if not features:
         return Catalogue(kind)
-    return Catalogue(kind).extended(list(features), list(features.values()), **columns, names=parts.names.get(many))
+    return Catalogue(kind).extended(
+        list(features), list(features.values()), **{what: column}, names=parts.names.get(many)
+    )
 
 
 def load_campaign(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorucb.arrays import F64
-from tensorucb.campaign._grow import UserFeatures
 from tensorucb.campaign._history import UsedLog
 from tensorucb.campaign._segments import UserColumns
 from tensorucb.campaign._tables import (
@@ -19,6 +18,7 @@ from tensorucb.campaign._tables import (
     campaign_tables,
     check_kinds,
     features_of_strategies,
+    no_rows,
     places_of,
     read_rows,
     with_consent,
@@ -28,6 +28,7 @@ from tensorucb.errors import TableError
 from tensorucb.features import ProductFeatures, TableFeatures, TopicModel, UserProfile, degree_features, user_profile
 from tensorucb.features import laplacian_eigenmap as eigenmap_of
 from tensorucb.graph import Graph
+from tensorucb.graph._ids import id_array
 from tensorucb.moments import Duration, check_zone, duration
 from tensorucb.reports import Tolerance
 
@@ -61,7 +62,7 @@ class CampaignData:
         How products that come later get their features from their columns; None if products have neither columns nor
         a log.
     user_features
-        How users that come later get their features; ``user_table`` is what it knows of columns, None without.
+        How users that come later get the last of their features from columns; ``user_table`` is None without a table.
     strategies, strategy_costs, costs, groups, values, product_values, consent, window, timezone
         As ``create_campaign`` takes them.
     names
@@ -82,7 +83,7 @@ class CampaignData:
     users: Any
     products: Mapping[int | str, Any] = field(default_factory=dict)
     product_features: ProductFeatures | None = None
-    user_features: UserFeatures | None = None
+    user_features: TableFeatures | None = None
     strategies: Mapping[int | str, Any] = field(default_factory=dict)
     strategy_costs: Mapping[int | str, float] = field(default_factory=dict)
     costs: Any = None
@@ -102,7 +103,8 @@ class CampaignData:
     @property
     def user_table(self) -> TableFeatures | None:
         """How the columns of users become features."""
-        return None if self.user_features is None else self.user_features.table
+        fitted = self.user_features
+        return fitted if fitted is not None and (fitted.columns or fitted.left_out) else None
 
     def __repr__(self) -> str:
         return (
@@ -202,10 +204,10 @@ def read_campaign_data(
         if progress is not None and log.n_actions:
             progress(done, _STEPS, what)
 
-    def rows_of(table: str) -> Rows | None:
+    def rows_of(table: str) -> Rows:
         source = tables[table]
         if source is None:
-            return None
+            return no_rows()
         return read_rows(source, table, columns=names.get(table), tolerance=tolerance)
 
     ends = graph.ids[graph.sources[0]], graph.ids[graph.targets[0]]
@@ -216,10 +218,10 @@ def read_campaign_data(
     catalogue = rows_of("products")
     people = rows_of("users")
     offers = rows_of("strategies")
-    lines += [line for rows in (catalogue, people, offers) if rows is not None for line in rows.lines]
+    lines += [*catalogue.lines, *people.lines, *offers.lines]
     offered = _offered(offers, lines)
     for table, rows in (("products", catalogue), ("users", people)):
-        if table in told and rows is None:
+        if table in told and not rows.came:
             raise TableError(f"names columns of {table}, but there is no file of {table}.", argument="kinds")
     step(0, "topics of products, by who bought them")
     topics = _topics(log, graph.n_nodes, lines)
@@ -227,16 +229,21 @@ def read_campaign_data(
     product_vectors, items, product_features = _described(catalogue, log, topics, told.get("products"), lines)
     step(2, "features and past of users")
     placed = _placed(graph, people, lines)
-    profile, user_features = _profile(graph, log, items, placed, told.get("users"), lasts, lines)
+    profile, user_features = _profile(graph, placed, lines, log, items, told.get("users"), lasts)
     step(3, "done")
     bought = set(map(str, log.item_ids.tolist()))
-    by_user = {} if placed is None else placed.by_user()
-    if placed is not None and "consent" in by_user:
+    by_user = placed.columns()
+    if "consent" in by_user:
         allowed = int(by_user["consent"].sum())
         lines.append(f"  Consent: column {placed.meant['consent'].name}; {allowed:,} users may be contacted.")
-    if catalogue is not None and "value" in catalogue.meant:
+    if "value" in catalogue.meant:
         lines.append(f"What a response is worth: column {catalogue.meant['value'].name} of {catalogue.file}.")
-    catalogues = {"products": catalogue, "strategies": offers}
+    looks = placed.user_columns
+    if "name" in placed.meant:
+        lines.append(f"  Names: column {placed.meant['name'].name}.")
+    if looks is not None and looks.segments:
+        lines.append(f"  Users can be split by: {', '.join(each.column for each in looks.segments)}.")
+    entries = {"products": catalogue.names, "strategies": offers.names}
     return CampaignData(
         graph=graph,
         users=profile,
@@ -244,37 +251,23 @@ def read_campaign_data(
         product_features=product_features,
         user_features=user_features,
         strategies=offered,
-        strategy_costs=(None if offers is None else offers.by_id("cost")) or {},
+        strategy_costs=offers.by_id("costs") or {},
         **by_user,
-        product_values=None if catalogue is None else catalogue.by_id("value"),
+        product_values=catalogue.by_id("values"),
         window=lasts,
         timezone=zone,
         columns=names,
-        names={table: rows.names for table, rows in catalogues.items() if rows is not None and rows.names},
-        user_columns=_looked_at(placed, lines),
+        names={table: by_id for table, by_id in entries.items() if by_id},
+        user_columns=looks,
         new=tuple(product for product in product_vectors if str(product) not in bought),
         report=tuple(lines),
         used_log=UsedLog.of(log) if log.n_actions else None,
     )
 
 
-def _looked_at(people: Rows | None, lines: list[str]) -> UserColumns | None:
-    """What the table of users says to those who look: names, and columns to split by."""
-    if people is None:
-        return None
-    groups = [column for meaning, column in people.meant.items() if meaning == "group"]
-    names = people.meant.get("name")
-    kept = UserColumns.of(len(people.ids), names, [*people.table.get_columns(), *groups])
-    if names is not None:
-        lines.append(f"  Names: column {names.name}.")
-    if kept is not None and kept.segments:
-        lines.append(f"  Users can be split by: {', '.join(each.column for each in kept.segments)}.")
-    return kept
-
-
-def default_profile(graph: Graph) -> tuple[UserProfile, UserFeatures]:
+def default_profile(graph: Graph) -> tuple[UserProfile, TableFeatures]:
     """What is known of users by the network alone: degrees, and a place in it."""
-    return _profile(graph, None, None, None, None, None, [])
+    return _profile(graph, no_rows(), [])
 
 
 def catalogue_of(table: Any) -> dict[str, Any]:
@@ -286,9 +279,9 @@ def catalogue_of(table: Any) -> dict[str, Any]:
     return {"products": product_vectors, "product_features": features, "names": {"products": rows.names}}
 
 
-def _offered(rows: Rows | None, lines: list[str]) -> dict[int | str, F64]:
+def _offered(rows: Rows, lines: list[str]) -> dict[int | str, F64]:
     """Strategies by id with features; without columns of numbers each strategy is a kind of its own."""
-    if rows is None:
+    if not rows.came:
         return {}
     features, numeric = features_of_strategies(rows)
     lines.append(f"Strategies: {len(rows.ids):,}{'' if numeric else ', each of a kind of its own'}.")
@@ -310,33 +303,31 @@ def _topics(log: ActionLog, n_nodes: int, lines: list[str]) -> F64 | None:
 
 
 def _described(
-    catalogue: Rows | None, log: ActionLog, topics: F64 | None, kinds: Mapping[str, str] | None, lines: list[str]
+    catalogue: Rows, log: ActionLog, topics: F64 | None, kinds: Mapping[str, str] | None, lines: list[str]
 ) -> tuple[Mapping[int | str, F64], F64 | None, ProductFeatures | None]:
     """Features of the catalogue's products by columns and topics, and in the same way of the log's items; and how.
 
     Without a table, the catalogue is what the log holds.
     """
     items: list[int | str] = log.item_ids.tolist()
-    ids = items if catalogue is None else catalogue.ids
-    # The log and the table may disagree on whether ids are numbers, so they are compared as text.
-    id_texts = set(map(str, ids))
-    if catalogue is not None and topics is None and kinds is None and _are_vectors(catalogue.table):
+    ids = catalogue.ids if catalogue.came else items
+    if topics is None and kinds is None and _are_vectors(catalogue.table):
         lines += [f"Products: {len(ids):,}.", f"  Features: the numbers of {', '.join(catalogue.table.columns)}."]
         return dict(zip(ids, catalogue.table.to_numpy().astype(np.float64), strict=True)), None, None
-    everything = [*map(str, ids), *(str(item) for item in items if str(item) not in id_texts)]
-    table = None
-    if catalogue is not None and catalogue.table.width:  # items of the log alone are empty rows at its end
-        table = catalogue.table.vstack(catalogue.table.clear(len(everything) - catalogue.table.height))
-    at = {item: row for row, item in enumerate(everything)}
+    # The log and the table may disagree on whether ids are numbers, so they are compared as text.
+    at = {text: row for row, text in enumerate(dict.fromkeys(map(str, [*ids, *items])))}
     own = [at[str(item)] for item in items]
+    table = None
+    if catalogue.table.width:  # items of the log alone are empty rows at its end
+        table = catalogue.table.vstack(catalogue.table.clear(len(at) - catalogue.table.height))
     shares = None
     if topics is not None:
-        shares = np.full((len(everything), topics.shape[1]), np.nan)
+        shares = np.full((len(at), topics.shape[1]), np.nan)
         shares[own] = topics
     features = None if table is None and shares is None else ProductFeatures.fit(table, shares, kinds=kinds)
     if ids:
-        lines.append(f"Products: {len(ids):,}{' from the actions' if catalogue is None else ''}.")
-    if features is not None:
+        lines.append(f"Products: {len(ids):,}{'' if catalogue.came else ' from the actions'}.")
+    if features is not None and features.table is not None:
         lines += _columns_used(features.table)
     if features is None or not features.labels:
         rows = np.eye(len(ids)) if 1 < len(ids) <= _KINDS else np.ones((len(ids), 1))
@@ -346,7 +337,8 @@ def _described(
             )
         return dict(zip(ids, rows, strict=True)), None, None
     if topics is not None:
-        fresh, lost = len(id_texts - set(map(str, items))), len(everything) - len(ids)
+        fresh = len(at) - len(items)
+        lost = len(at) - len(ids)
         lines.append(
             f"  Topics from who bought what: {topics.shape[1]}. Nobody has bought {fresh:,} of the products yet."
         )
@@ -360,56 +352,46 @@ def _described(
 
 def _are_vectors(table: pl.DataFrame) -> bool:
     """Whether rows are vectors of features already, such as shares or an embedding: numbers from -1 to 1, all there."""
-    if not table.width or not all(dtype.is_numeric() for dtype in table.dtypes):
-        return False
-    return bool((np.abs(table.to_numpy().astype(np.float64)) <= 1.0).all())
+    numeric = bool(table.width) and all(dtype.is_numeric() for dtype in table.dtypes)
+    return numeric and bool((np.abs(table.to_numpy().astype(np.float64)) <= 1.0).all())
 
 
-def _columns_used(table: TableFeatures | None) -> list[str]:
-    if table is None:
-        return []
+def _columns_used(table: TableFeatures) -> list[str]:
     used = ", ".join(f"{column.name} ({column.kind})" for column in table.columns)
-    return [
-        *([f"  Columns used: {used}."] if used else []),
-        *(f"  Left out: column {name}, since {reason}." for name, reason in table.left_out.items()),
-    ]
+    left = [f"  Left out: column {name}, since {reason}." for name, reason in table.left_out.items()]
+    return [f"  Columns used: {used}.", *left] if used else left
 
 
-def _placed(graph: Graph, people: Rows | None, lines: list[str]) -> Rows | None:
+def _placed(graph: Graph, people: Rows, lines: list[str]) -> Rows:
     """The table of users in the order of the graph; users without a row get empty cells."""
-    import polars as pl
-
     lines.append(f"Users: {graph.n_nodes:,}.")
-    if people is None:
-        return None
-    rows = places_of(graph.ids, people.ids)
-    there = rows >= 0
-    missing = graph.n_nodes - int(there.sum())
-    if not there.all():
-        strangers = int((~there).sum())
-        lines.append(f"  Left out: {strangers:,} of the {rows.size:,} rows of {people.file}, of users without an edge.")
+    if not people.came:
+        return people
+    places = places_of(id_array(people.ids, "ids"), graph.ids.tolist())
+    missing = int(np.count_nonzero(places < 0))
+    strangers = len(people.ids) - (graph.n_nodes - missing)
+    if strangers:
+        lines.append(
+            f"  Left out: {strangers:,} of the {len(people.ids):,} rows of {people.file}, of users without an edge."
+        )
     if missing:
         lines.append(f"  {missing:,} of them have no row in {people.file}; they count as average ones.")
     said = {"cost": "What contacting costs", "group": "Groups", "value": "What a response is worth"}
     for meaning, what in said.items():
         if meaning in people.meant:
             lines.append(f"  {what}: column {people.meant[meaning].name}.")
-    at = np.full(graph.n_nodes, -1, dtype=np.int64)
-    at[rows[there]] = np.flatnonzero(there)
-    places = pl.Series(at).replace(-1, None)
-    meant = {meaning: column.gather(places) for meaning, column in people.meant.items()}
-    return Rows(graph.ids.tolist(), people.table.select(pl.all().gather(places)), people.report, meant)
+    return people.take(graph.ids.tolist(), places)
 
 
 def _profile(
     graph: Graph,
-    log: ActionLog | None,
-    items: F64 | None,
-    people: Rows | None,
-    kinds: Mapping[str, str] | None,
-    window: float | None,
+    people: Rows,
     lines: list[str],
-) -> tuple[UserProfile, UserFeatures]:
+    log: ActionLog | None = None,
+    items: F64 | None = None,
+    kinds: Mapping[str, str] | None = None,
+    window: float | None = None,
+) -> tuple[UserProfile, TableFeatures]:
     """What is known of users: their place, their past, and the columns of their table (the last features)."""
     parts: dict[str, F64] = {}
     features = 0.5 * degree_features(graph)
@@ -422,11 +404,11 @@ def _profile(
             parts["chances"] = parts["chances"] * max(1.0, float(np.ptp(log.times)) / window)
     if graph.n_nodes > 3:
         parts["coordinates"] = eigenmap_of(graph, dim=min(_DIM, graph.n_nodes - 2))
-    own, table = features.shape[1], None
-    if people is not None and people.table.width:
+    table = TableFeatures(())
+    if people.table.width:
         table = TableFeatures.fit(people.table, kinds=kinds)
         lines += _columns_used(table)
         features = np.hstack([features, table.transform(people.table)])
     if "taste" in parts:
         lines.append("  Past used: what users bought, and how often followers bought after them.")
-    return UserProfile(features, **parts), UserFeatures(own, table)
+    return UserProfile(features, **parts), table

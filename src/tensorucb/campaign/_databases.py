@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tensorucb.checks import check_mapping, check_text, shown
@@ -21,13 +21,20 @@ _KINDS = ("postgresql", "sqlite", "duckdb")
 _Run = Callable[[str], "pl.DataFrame"]
 
 
+def _kind(address: str) -> str:
+    return address.partition(":")[0].partition("+")[0].lower()
+
+
 def is_database(data: Any) -> bool:
     """Whether a campaign's data are in a database, by their address."""
-    return isinstance(data, str) and data.partition(":")[0].partition("+")[0].lower() in _KINDS and ":" in data
+    return isinstance(data, str) and ":" in data and _kind(data) in _KINDS
 
 
 def read_database(address: str, wanted: Sequence[str], queries: Any) -> dict[str, pl.DataFrame]:
     """The tables that are ``wanted``: by a query, or the database's table of that name, or of the other usual one."""
+    import polars as pl
+    from polars import selectors
+
     from tensorucb.data._plain import NAMES
 
     asked = {} if queries is None else check_mapping("queries", queries, "a mapping of tables to queries")
@@ -41,37 +48,31 @@ def read_database(address: str, wanted: Sequence[str], queries: Any) -> dict[str
             table = next((other for other in NAMES.get(name, (name,)) if other in present), None)
             if name not in asked and table is not None:
                 asked[name] = f"select * from {table}"
-        return {name: _without_decimals(run(query)) for name, query in asked.items()}
-
-
-def _without_decimals(frame: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
-    exact = [name for name, dtype in frame.schema.items() if dtype == pl.Decimal]
-    return frame.with_columns(pl.col(exact).cast(pl.Float64))
+        return {name: run(query).cast({selectors.decimal(): pl.Float64}) for name, query in asked.items()}
 
 
 @contextmanager
 def _opened(address: str) -> Iterator[tuple[_Run, set[str]]]:
     """How to run a query, and the names of all tables."""
-    kind = address.partition(":")[0].partition("+")[0].lower()
     try:
-        with (_duckdb if kind == "duckdb" else _sqlalchemy)(address, kind) as opened:
+        with _duckdb(address) if _kind(address) == "duckdb" else _sqlalchemy(address) as opened:
             yield opened
     except (InputError, FileFormatError, MissingExtraError):
         raise
     except Exception as error:  # of some driver, and its text may repeat the address
-        reason = type(getattr(error, "orig", None) or error).__name__
-        first = (str(getattr(error, "orig", None) or error).strip().splitlines() or [""])[0]
+        cause = getattr(error, "orig", None) or error
+        reason = type(cause).__name__
+        first = (str(cause).strip().splitlines() or [""])[0]
         secret = "@" in address and any(part in first for part in address.split("//", 1)[-1].split("@")[0].split(":"))
         said = reason if secret else f"{reason}: {shown(first, 200)[1:-1]}"
+        named = masked(address) if "://" in address else shown(address, 400)
         raise FileFormatError(
-            f"cannot read {_shown(address)}: {said}. Check the address, the queries and the rights there."
+            f"cannot read {named}: {said}. Check the address, the queries and the rights there."
         ) from None
 
 
 @contextmanager
-def _duckdb(address: str, kind: str) -> Iterator[tuple[_Run, set[str]]]:
+def _duckdb(address: str) -> Iterator[tuple[_Run, set[str]]]:
     if importlib.util.find_spec("duckdb") is None:
         raise MissingExtraError(
             "duckdb: needs the package duckdb, which is not installed. Install it with `pip install duckdb`, or write "
@@ -79,35 +80,30 @@ def _duckdb(address: str, kind: str) -> Iterator[tuple[_Run, set[str]]]:
         )
     import duckdb  # type: ignore[import-not-found, unused-ignore]
 
-    connection = duckdb.connect(_path(address), read_only=True)
-    try:
-        names = {
-            str(row[0]) for row in connection.execute("select table_name from information_schema.tables").fetchall()
-        }
-        yield lambda query: connection.execute(query).pl(), names
-    finally:
-        connection.close()
+    with closing(duckdb.connect(_path(address), read_only=True)) as connection:
+        rows = connection.execute("select table_name from information_schema.tables").fetchall()
+        yield lambda query: connection.execute(query).pl(), {str(row[0]) for row in rows}
 
 
 @contextmanager
-def _sqlalchemy(address: str, kind: str) -> Iterator[tuple[_Run, set[str]]]:
+def _sqlalchemy(address: str) -> Iterator[tuple[_Run, set[str]]]:
     import polars as pl
     import sqlalchemy
 
-    if kind == "sqlite":
-        engine = sqlalchemy.create_engine(f"sqlite:///file:{_path(address)}?mode=ro&uri=true")
+    options = {}
+    if _kind(address) == "sqlite":
+        url = f"sqlite:///file:{_path(address)}?mode=ro&uri=true"
     else:
         if importlib.util.find_spec("psycopg") is None:
             raise MissingExtraError("PostgreSQL needs psycopg: install it with `pip install 'tensorucb[postgres]'`.")
         url = "postgresql+psycopg://" + address.partition("://")[2]
-        engine = sqlalchemy.create_engine(url, execution_options={"postgresql_readonly": True})
-    try:
-        with engine.connect() as connection:
-            inspector = sqlalchemy.inspect(connection)
-            names = {*inspector.get_table_names(), *inspector.get_view_names()}
-            yield lambda query: pl.read_database(query, connection, infer_schema_length=None), names
-    finally:
-        engine.dispose()
+        options = {"postgresql_readonly": True}
+    # Without a pool, which would keep the connection.
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, execution_options=options)
+    with engine.connect() as connection:
+        inspector = sqlalchemy.inspect(connection)
+        names = {*inspector.get_table_names(), *inspector.get_view_names()}
+        yield lambda query: pl.read_database(query, connection, infer_schema_length=None), names
 
 
 def _path(address: str) -> str:
@@ -117,8 +113,3 @@ def _path(address: str) -> str:
     if not path or path.startswith("//") or "?" in path or "#" in path:
         raise InputError("must name the file of a database, such as sqlite:shop.db.", argument="data")
     return path
-
-
-def _shown(address: str) -> str:
-    """An address without its password."""
-    return masked(address) if "://" in address else shown(address, 400)

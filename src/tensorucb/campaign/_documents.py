@@ -1,4 +1,4 @@
-"""Records as JSON and back, for the store, commands, the service and its client."""
+"""Records as JSON and back, for the store, commands, the service and its client; and as blobs of a campaign."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import dataclasses
 import functools
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.errors import FileFormatError
+from tensorucb.files import pack_state
+
+if TYPE_CHECKING:
+    from tensorucb.store._session import Session
 
 T = TypeVar("T")
 
@@ -65,3 +70,22 @@ def _reader(kind: Any) -> _Read | None:
     if isinstance(origin, type) and issubclass(origin, Mapping) and (read := _reader(parts[1])) is not None:
         return lambda value: {name: read(entry) for name, entry in value.items()}
     return None
+
+
+class Kept(Protocol):
+    """What a campaign keeps in a blob of its own: it becomes JSON and arrays, and the other way round."""
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything, as JSON and arrays."""
+        ...
+
+    @classmethod
+    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """What `to_arrays` gave."""
+        ...
+
+
+def put_kept(session: Session, number: int, name: str, value: Kept | None) -> None:
+    """Keep something with a campaign under this name, in place of what was there; None changes nothing."""
+    if value is not None:
+        session.put_blob(number, name, pack_state(name, *value.to_arrays()))

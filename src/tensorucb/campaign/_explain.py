@@ -162,7 +162,7 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, worth
         added = covered.added(optimistic, graph.targets, rho) * counts
         values = np.bincount(graph.sources, weights=added, minlength=graph.n_nodes).astype(np.float64)
         values = covered.own(rho) + values if worth is None else values
-    free_rows = np.setdiff1d(rules.allowed, rows)
+    free_rows = np.setdiff1d(rules.allowed, rows, assume_unique=True)
     top = np.sort(free_rows[np.argsort(-values[free_rows], kind="stable")[:_RANKED]])
     # A budget may be too small for anybody.
     threshold, value = float(gains[last].sum()), float(values[last].sum())

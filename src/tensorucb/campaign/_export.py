@@ -25,12 +25,13 @@ from tensorucb.campaign._told import Told, acted_in_window
 from tensorucb.checks import check_choice, check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import staged
-from tensorucb.store._protocol import Responses, in_order
+from tensorucb.store._protocol import NOBODY, NOTHING, Responses, in_order
+from tensorucb.tables import guarded
 
 MANIFEST = "manifest.json"
 
 _Kinds = Mapping[str, Any]
-"""Polars types of the ids of users, products and strategies."""
+"""Polars types of the ids of users, products and strategies. Ids of a column of text are written as text."""
 
 
 def export(handle: Handle, directory: str | os.PathLike[str], format: str = "parquet") -> list[Path]:
@@ -43,41 +44,7 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{shown_path(folder)} is a file; name a directory to export to.")
     with handle.read() as view:
-        session = view.session
-        number = view.number
-        network = view.network
-        records = view.rounds()
-        batches = session.responses(number, 1, view.ledger.next_number() - 1, event_ids=True)
-        told = {at: in_order([Told.of(rows, network)]) for at, rows in batches.items()}
-        log = [
-            (e.seq, e.kind, e.round, json.dumps(dict(e.payload), sort_keys=True), e.created)
-            for e in session.events(number)
-        ]
-        products, strategies = view.catalogues()
-        names = {"user": network.graph.ids.tolist(), "product": products.ids, "strategy": strategies.ids}
-        ids = {name: _kind(entries) for name, entries in names.items()}
-        credited = _credited(handle, view, ids)
-        opted_out = said(view).opted_out
-        columns = view.user_columns
-        named = None if columns is None or not any(columns.names) else columns.names
-        people = {"name": named, "value": network.values, "opted_out": opted_out, "consent": network.consent}
-    events = {"seq": pl.Int64, "kind": pl.String, "round": pl.Int64, "payload": pl.String, "created": pl.Float64}
-    frames = {
-        "rounds": _rounds(records, ids),
-        "seeds": _seeds(records, network, ids),
-        "responses": _by_round(network, [(r.id, told[r.number].by_edge) for r in records], by_edge=True),
-        "node_events": _by_round(network, [(r.id, told[r.number].actions) for r in records], by_edge=False),
-        "credited_edges": credited,
-        "events": pl.DataFrame(log, schema=events, orient="row"),
-        "users": _table("user", names["user"], network.users, cost=network.costs, group=network.groups, **people),
-        "edges": network.graph.to_frame(),
-        "products": _table("product", products.ids, products.features, value=products.values, name=_names(products)),
-        "strategies": _table(
-            "strategy", strategies.ids, strategies.features, cost=strategies.costs, name=_names(strategies)
-        ),
-    }
-    from tensorucb.tables import guarded
-
+        frames = _frames(handle, view)
     with staged(directory, MANIFEST) as folder:
         lines = []
         for name, frame in frames.items():
@@ -92,20 +59,57 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
             "campaign": handle.record.name,
             "exported": datetime.fromtimestamp(handle.clock(), UTC).isoformat(timespec="seconds"),
             "tensorucb": version("tensorucb"),
-            "last_event": log[-1][0] if log else None,
+            "last_event": frames["events"]["seq"].max(),
             "files": lines,
         }
         (folder / MANIFEST).write_text(f"{json.dumps(about, indent=2)}\n", encoding="utf-8")
     return [Path(directory) / str(name) for name in (*(line["name"] for line in lines), MANIFEST)]
 
 
+def _frames(handle: Handle, view: View) -> dict[str, pl.DataFrame]:
+    """The tables by name, all of one moment."""
+    network = view.network
+    records = view.rounds()
+    products, strategies = view.catalogues()
+    names = {"user": network.graph.ids.tolist(), "product": products.ids, "strategy": strategies.ids}
+    ids = {name: _kind(entries) for name, entries in names.items()}
+    responses = _responses(view, records)
+    by_edge = pl.col("source").is_not_null()
+    log = [
+        (event.seq, event.kind, event.round, json.dumps(dict(event.payload), sort_keys=True), event.created)
+        for event in view.session.events(view.number)
+    ]
+    events = {"seq": pl.Int64, "kind": pl.String, "round": pl.Int64, "payload": pl.String, "created": pl.Float64}
+    columns = view.user_columns
+    people = {
+        "cost": network.costs,
+        "group": network.groups,
+        "name": columns.names if columns is not None and any(columns.names) else None,
+        "value": network.values,
+        "opted_out": said(view).opted_out,
+        "consent": network.consent,
+    }
+    return {
+        "rounds": _rounds(records, ids),
+        "seeds": _seeds(records, network, ids),
+        "responses": responses.filter(by_edge),
+        "node_events": responses.filter(~by_edge).select(
+            "round", pl.col("target").alias("user"), "time", "event_id", "amount"
+        ),
+        "credited_edges": _credited(handle, view, ids),
+        "events": pl.DataFrame(log, schema=events, orient="row"),
+        "users": _table("user", names["user"], network.users, **people),
+        "edges": network.graph.to_frame(),
+        "products": _table("product", products.ids, products.features, value=products.values, name=_names(products)),
+        "strategies": _table(
+            "strategy", strategies.ids, strategies.features, cost=strategies.costs, name=_names(strategies)
+        ),
+    }
+
+
 def _kind(ids: Sequence[Any]) -> Any:
     """The type of a column of ids: numbers if all are."""
     return pl.Int64 if ids and all(isinstance(entry, int) for entry in ids) else pl.String
-
-
-def _as(kind: Any, entry: Any) -> Any:
-    return str(entry) if kind is pl.String and entry is not None else entry
 
 
 def _rounds(records: list[Round], ids: _Kinds) -> pl.DataFrame:
@@ -122,13 +126,11 @@ def _rounds(records: list[Round], ids: _Kinds) -> pl.DataFrame:
     ranges = [f"{name}{end}" for name in ("reach", "revenue") for end in ("", "_low", "_high")]
     rows = []
     for record in records:
-        values = {name: getattr(record, name) for name in own}
-        values["product"] = _as(ids["product"], record.product)
         both = record.reach, None if record.reach is None else record.reach.revenue
         ends = (None if part is None else getattr(part, end) for part in both for end in ("mean", "low", "high"))
-        rows.append((record.id, *values.values(), *ends))
+        rows.append((record.id, *(getattr(record, name) for name in own), *ends))
     schema = {"round": pl.String, **own, **dict.fromkeys(ranges, pl.Float64)}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(rows, schema=schema, orient="row", strict=False)
 
 
 def _seeds(records: list[Round], network: Network, ids: _Kinds) -> pl.DataFrame:
@@ -143,9 +145,28 @@ def _seeds(records: list[Round], network: Network, ids: _Kinds) -> pl.DataFrame:
         }
         for role, (users, strategies) in roles.items():
             for row, user in zip(users.tolist(), network.ids(users), strict=True):
-                rows.append((record.id, user, role, _as(ids["strategy"], strategies.get(row))))
+                rows.append((record.id, user, role, strategies.get(row)))
     schema = {"round": pl.String, "user": ids["user"], "role": pl.String, "strategy": ids["strategy"]}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(rows, schema=schema, orient="row", strict=False)
+
+
+def _responses(view: View, records: list[Round]) -> pl.DataFrame:
+    """What all rounds were told; without a source, who acted."""
+    batches = view.session.responses(view.number, 1, view.ledger.next_number() - 1, event_ids=True)
+    told = [(record.id, in_order([Told.of(batches[record.number], view.network)])) for record in records]
+    rows = Responses.joined([NOTHING, *(rows for _, rows in told)])
+    users = pl.Series(view.network.graph.ids)
+    return pl.DataFrame(
+        {
+            "round": pl.Series([name for name, part in told for _ in range(part.size)], dtype=pl.String),
+            "source": users.gather(pl.Series(rows.sources).replace(NOBODY, None)),
+            "target": users.gather(rows.targets),
+            "outcome": rows.outcomes,
+            "time": pl.Series(rows.times).fill_nan(None),
+            "event_id": pl.Series(rows.event_ids.tolist(), dtype=pl.String),
+            "amount": pl.Series(rows.amounts).fill_nan(None),
+        }
+    )
 
 
 def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
@@ -161,6 +182,7 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
         **dict.fromkeys(("credit", "time"), pl.Float64),
     }
     network = view.network
+    users = pl.Series(network.graph.ids)
     pairs = wanted(view, "ask")
     frames = [pl.DataFrame(schema=schema)]
     records = [view.ledger.rounds[number] for number, _ in pairs]
@@ -176,58 +198,32 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
         if i < last:
             model.learn(view, pairs[i : i + 1])
         kept = (credit > 0.0) | np.isin(edges, told.by_edge.edges)
-        edges, credit = edges[kept], credit[kept]
-        sources, targets = network.graph.sources[edges], network.graph.targets[edges]
+        edges = edges[kept]
+        sources = network.graph.sources[edges]
         strategies = record.strategy_of("contacted") or {}
         columns = {
             "round": [record.id] * edges.size,
-            "source": network.graph.ids[sources].tolist(),
-            "target": network.graph.ids[targets].tolist(),
-            "product": [_as(ids["product"], record.product)] * edges.size,
-            "strategy": [_as(ids["strategy"], strategies.get(row)) for row in sources.tolist()],
-            "credit": credit,
-            "time": _times(view, record, told, edges),
+            "source": users.gather(sources),
+            "target": users.gather(network.graph.targets[edges]),
+            "product": [record.product] * edges.size,
+            "strategy": [strategies.get(row) for row in sources.tolist()],
+            "credit": credit[kept],
+            "time": _times(network, record, told, edges),
         }
-        frames.append(pl.DataFrame(columns, schema=schema))
+        frames.append(pl.DataFrame(columns, schema=schema, strict=False))
     return pl.concat(frames).with_columns(pl.col("time").fill_nan(None))
 
 
-def _times(view: View, record: Round, told: Told, edges: I64) -> F64:
+def _times(network: Network, record: Round, told: Told, edges: I64) -> F64:
     """When each edge's response happened: the time told with the edge, else the target's first action in the window."""
-    graph = view.network.graph
-    first = np.full(graph.n_nodes, np.inf)
+    first = np.full(network.graph.n_nodes, np.inf)
     acted = acted_in_window(record, told)
     np.minimum.at(first, acted.targets, acted.times)
-    times = first[graph.targets[edges]]
-    rows = view.told(record.number).by_edge
+    times = first[network.graph.targets[edges]]
+    rows = told.by_edge
     timed = rows.take(np.isfinite(rows.times) & np.isin(rows.edges, edges))
     times[np.searchsorted(edges, timed.edges)] = timed.times
     return np.where(np.isfinite(times), times, np.nan)
-
-
-def _by_round(network: Network, parts: Sequence[tuple[str, Responses]], *, by_edge: bool) -> pl.DataFrame:
-    """Responses of all rounds: outcomes by edge, or who acted."""
-    people = {"source": "sources", "target": "targets"} if by_edge else {"user": "targets"}
-    schema = {
-        "round": pl.String,
-        **dict.fromkeys(people, pl.String if network.strings else pl.Int64),
-        **({"outcome": pl.Float64} if by_edge else {}),
-        "time": pl.Float64,
-        "event_id": pl.String,
-        "amount": pl.Float64,
-    }
-    frames = [pl.DataFrame(schema=schema)]
-    for name, rows in parts:
-        columns = {
-            "round": [name] * rows.size,
-            **{column: network.ids(getattr(rows, attribute)) for column, attribute in people.items()},
-            "outcome": rows.outcomes,
-            "time": rows.times,
-            "event_id": rows.event_ids.tolist(),
-            "amount": rows.amounts,
-        }
-        frames.append(pl.DataFrame({column: columns[column] for column in schema}, schema=schema))
-    return pl.concat(frames).with_columns(pl.col("time", "amount").fill_nan(None))
 
 
 def _names(catalogue: Catalogue) -> list[str | None] | None:
@@ -237,11 +233,12 @@ def _names(catalogue: Catalogue) -> list[str | None] | None:
 
 def _table(key: str, ids: Sequence[Any], features: Any, **others: Any) -> pl.DataFrame:
     """Ids, features, and further columns where there are any."""
-    kind = _kind(ids)
-    columns: dict[str, Any] = {key: pl.Series(key, [_as(kind, entry) for entry in ids], dtype=kind)}
     # A profile goes out flat, as most policies see it.
     matrix = np.empty((len(ids), 0)) if features is None else np.asarray(features)
-    for i in range(matrix.shape[1]):
-        columns[f"feature_{i}"] = np.ascontiguousarray(matrix[:, i])
-    columns.update({column: values for column, values in others.items() if values is not None})
-    return pl.DataFrame(columns)
+    return pl.DataFrame(
+        {
+            key: pl.Series(ids, dtype=_kind(ids), strict=False),
+            **{f"feature_{i}": np.ascontiguousarray(column) for i, column in enumerate(matrix.T)},
+            **{column: values for column, values in others.items() if values is not None},
+        }
+    )

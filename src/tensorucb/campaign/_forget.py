@@ -12,16 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
+from tensorucb.campaign._documents import put_kept
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._handle import ERASING, Handle, View
 from tensorucb.campaign._history import UsedLog
-from tensorucb.campaign._network import drop_user, put_kept
+from tensorucb.campaign._network import drop_user
 from tensorucb.campaign._people import drop_yes
 from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError
-from tensorucb.graph._ids import id_column
 
 _TELLING = 6  # bytes; shorter ids turn up in any file by chance
 _SEARCH = """
@@ -79,7 +77,6 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
     user = check_id("user", user)
     with handle.lock:
         before = handle.model_hash()
-        name = _name_of(handle, user)
         removed = _erase(handle, user)
         handle.memory.clear()
         handle.model = handle.fresh_model()
@@ -98,14 +95,17 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
             # As text, since one file's 7 is another's "7".
             others = [other for other in view.session.campaigns() if other.campaign != view.number]
             users_by_campaign = {other.name: set(map(str, view.session.users(other.campaign))) for other in others}
+    responses, rounds, name = removed or (0, 0, None)
     files, absent = _search(handle.store.url, user, ids, name, [text for text in kept if text is not None])
     proven = after == replay and user not in ids and absent is not False
     elsewhere = tuple(name for name, theirs in users_by_campaign.items() if str(user) in theirs)
-    return ForgetReport(*(removed or (0, 0)), before, after, replay, proven, files, absent, elsewhere, removed is None)
+    return ForgetReport(
+        responses, rounds, before, after, replay, proven, files, absent, elsewhere, completed=removed is None
+    )
 
 
-def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
-    """Numbers of responses and rounds that named the user; None if only a purge is left to do."""
+def _erase(handle: Handle, user: int | str) -> tuple[int, int, str | None] | None:
+    """Numbers of responses and rounds that named the user, and their name; None if only a purge is left to do."""
     now = handle.clock()
     with handle.write(now) as view:
         network = view.network
@@ -118,7 +118,8 @@ def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
         # In the same transaction, so that after a crash the next process sees that the files still hold somebody.
         view.session.put_blob(view.number, f"{ERASING}{network.revision:08d}", b"")
         drop_yes(view, user)
-        return _remove(view, row, now)
+        name = view.name(row)
+        return *_remove(view, row, now), name
 
 
 def _remove(view: View, row: int, now: float) -> tuple[int, int]:
@@ -126,7 +127,7 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
     smaller = drop_user(view.network, row)
     responses = session.erase_user(number, row)
     view.put_network(smaller)
-    for name, value in (("user_columns", view.user_columns), ("used_log", view.kept("used_log", UsedLog))):
+    for name, value in {"user_columns": view.user_columns, "used_log": view.kept("used_log", UsedLog)}.items():
         put_kept(session, number, name, None if value is None else value.without(row))
     touched = 0
     for record in view.ledger.rounds.values():
@@ -149,13 +150,6 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
     return responses, touched
 
 
-def _name_of(handle: Handle, user: int | str) -> str | None:
-    """What the user is called; None if that is not known, or if there is no such user."""
-    with handle.read() as view:
-        rows = view.network.find(id_column([user], "user"), np.ones(1, dtype=np.int64), "user")
-        return view.name(int(rows[0])) if rows[0] >= 0 else None
-
-
 def _tells(text: int | str | None, others: Iterable[object]) -> bool:
     """Whether a text in a file can only mean this person."""
     return isinstance(text, str) and len(text.encode()) >= _TELLING and not any(text in str(other) for other in others)
@@ -169,13 +163,11 @@ def _search(
     path = Path(url.removeprefix("sqlite:///")).resolve()
     files = [p for p in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if p.exists()]
     searched = tuple(str(p) for p in files)
-    by_id = _tells(user, [*ids, *names])
-    texts = [str(user)] if by_id else []
-    texts += [str(name)] if _tells(name, [*ids, *names]) else []
+    texts = [str(text) for text in (user, name) if _tells(text, [*ids, *names])]
     if not texts:
         return searched, None
     # By another process: closing a file of SQLite's ends all locks that this process has on it, and then others take
     # the store for unused and delete its log.
     wanted = "\0".join(texts).encode()
     absent = subprocess.run([sys.executable, "-I", "-c", _SEARCH, *searched], input=wanted).returncode == 0
-    return searched, absent if by_id or not absent else None
+    return searched, absent if user in texts or not absent else None

@@ -6,7 +6,7 @@ A campaign whose features came as numbers keeps nothing of columns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,22 +15,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64
 from tensorucb.campaign._catalogue import PLURAL, by_text, check_fits
+from tensorucb.campaign._documents import put_kept
 from tensorucb.campaign._handle import Handle
-from tensorucb.campaign._network import Users, grown_network, put_kept
+from tensorucb.campaign._network import Users, grown_network
 from tensorucb.campaign._segments import no_columns
 from tensorucb.campaign._tables import (
     Rows,
-    UserTable,
     columns_named,
-    consent_of,
     features_of_strategies,
-    in_order,
     is_table,
-    names_by_id,
+    no_rows,
     order_of,
     places_of,
     read_rows,
-    user_table,
+    rows_of_frame,
 )
 from tensorucb.checks import check_mapping, check_number, shown
 from tensorucb.errors import InputError, TableError, call
@@ -43,39 +41,17 @@ if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign
 
 
-@dataclass(frozen=True, eq=False)
-class UserFeatures:
-    """How users that come later get their features.
+def described_users(fitted: TableFeatures, users: Users | None, table: pl.DataFrame | None, count: int) -> F64:
+    """``(count, d)`` features of new users: the average of ``users``, and at their end the columns of their table.
 
-    ``own`` is the number of features that come first and are not columns (degrees, past response): a new user has
-    those of an average one. ``table`` makes the others from columns; None if there are none.
+    What is no column (degrees, past response) is for a new user what it is for an average one.
     """
-
-    own: int
-    table: TableFeatures | None = None
-
-    def describe(self, users: Users | None, table: Any, count: int) -> F64:
-        """``(count, d)`` features of new users: the average of ``users``, then their columns.
-
-        ``table`` has one row for each of them; None if nothing is known of them.
-        """
-        present = users.features if isinstance(users, UserProfile) else users
-        assert present is not None
-        average = np.tile(present.mean(axis=0), (count, 1))
-        if table is None or self.table is None:
-            return average
-        return np.hstack([average[:, : self.own], self.table.transform(table)])
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything, as JSON and arrays."""
-        settings, arrays = (None, {}) if self.table is None else self.table.to_arrays()
-        return {"own": self.own, "table": settings}, arrays
-
-    @classmethod
-    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> UserFeatures:
-        """What :meth:`to_arrays` gave."""
-        table = None if settings["table"] is None else TableFeatures.from_arrays(settings["table"], arrays)
-        return cls(int(settings["own"]), table)
+    present = users.features if isinstance(users, UserProfile) else users
+    assert present is not None
+    features = np.tile(present.mean(axis=0), (count, 1))
+    if table is not None:
+        features[:, features.shape[1] - len(fitted.labels) :] = fitted.transform(table)
+    return features
 
 
 def numbers_of_table(what: str, frame: pl.DataFrame) -> F64:
@@ -96,21 +72,27 @@ def add_products(handle: Handle, ids: ArrayLike, features: Any, values: ArrayLik
         return
     with handle.read() as view:
         described_by = view.kept("product_features", ProductFeatures)
-        catalogue = view.catalogue("product")
-    came = id_array(ids, "ids")
-    frame = in_order("product", features, came, None if described_by is None else described_by.table)
-    title = columns_named(handle.record.settings, "products").get("name", "name")
-    names = names_by_id(came.tolist(), frame.get_column(title, default=None))
+    named = columns_named(handle.record.settings, "products")
+    fitted = None if described_by is None else described_by.table
+    rows = rows_of_frame("product", features, id_array(ids, "ids"), named, fitted)
+    _add_described(handle, rows, described_by, values)
+
+
+def _add_described(handle: Handle, rows: Rows, described_by: ProductFeatures | None, values: ArrayLike | None) -> None:
+    """Add products of a table, of which those that are there keep the features that they have."""
     if described_by is None:
-        numbers = numbers_of_table("products", frame.drop(title, strict=False))
+        titles = [rows.meant["name"].name] if "name" in rows.meant else []
+        numbers = numbers_of_table("products", rows.table.drop(titles))
     else:
-        numbers = described_by.describe(frame)
-        held = [(row, entry) for row, entry in enumerate(came.tolist()) if entry in catalogue.places]
-        if len(held) == came.size and values is None:
+        with handle.read() as view:
+            catalogue = view.catalogue("product")
+        numbers = described_by.describe(rows.table)
+        held = [(row, entry) for row, entry in enumerate(rows.ids) if entry in catalogue.places]
+        if len(held) == len(rows.ids) and values is None:
             return
-        for row, entry in held:  # a product keeps the features that it has
+        for row, entry in held:
             numbers[row] = catalogue.vector(entry)
-    extend(handle, "product", ids, numbers, values=values, names=names)
+    extend(handle, "product", rows.ids, numbers, values=values, names=rows.names)
 
 
 def extend(handle: Handle, kind: str, ids: ArrayLike, features: ArrayLike, **columns: Any) -> None:
@@ -119,9 +101,9 @@ def extend(handle: Handle, kind: str, ids: ArrayLike, features: ArrayLike, **col
     many = PLURAL[kind]
     with handle.change(now) as view:
         grown = view.catalogue(kind).extended(ids, features, **columns)
-        if grown.features is not None:
+        if grown.ids:
             check_fits(view.ledger, kind, grown.features.shape[1])
-        view.session.put_blob(view.number, many, grown.to_blob())
+        put_kept(view.session, view.number, many, grown)
         view.append(f"{many}_added", None, {many: len(grown.ids)}, now)
 
 
@@ -132,14 +114,15 @@ def set_costs(handle: Handle, costs: Mapping[int | str, float]) -> None:
     prices = {entry: check_number(f"the cost of {shown(entry)}", cost) for entry, cost in named.items()}
     with handle.change(now) as view:
         catalogue = view.catalogue("strategy")
-        new = catalogue.with_costs(prices)
+        after = catalogue.costs.copy()
+        for entry, cost in prices.items():
+            after[catalogue.index(entry)] = cost
         changes = {
-            str(entry): {"before": float(before), "after": float(after)}
-            for entry, before, after in zip(catalogue.ids, catalogue.costs, new.costs, strict=True)
-            if before != after
+            str(catalogue.ids[place]): {"before": float(catalogue.costs[place]), "after": float(after[place])}
+            for place in np.flatnonzero(after != catalogue.costs).tolist()
         }
         if changes:
-            view.session.put_blob(view.number, PLURAL["strategy"], new.to_blob())
+            put_kept(view.session, view.number, PLURAL["strategy"], replace(catalogue, costs=after))
             view.append("costs_set", None, {"strategies": changes}, now)
 
 
@@ -151,31 +134,44 @@ def add_users(
     columns: Mapping[str, ArrayLike | None],
 ) -> None:
     """Add users and edges; see `Campaign.add_users`. ``columns`` are those of `BY_USER`."""
+    fresh = id_array(ids, "ids")
+    given = {name: column for name, column in columns.items() if column is not None}
+    rows = no_rows()
+    if is_table(features):
+        with handle.read() as view:
+            fitted = view.kept("user_features", TableFeatures)
+        rows = rows_of_frame("user", features, fresh, columns_named(handle.record.settings, "users"), fitted)
+        features = None
+        given = {**rows.columns(consent="consent" in handle.record.settings and "consent" not in given), **given}
+    _join(handle, fresh, rows, features, edges, given)
+
+
+def _join(
+    handle: Handle,
+    fresh: NDArray[Any],
+    rows: Rows,
+    features: ArrayLike | UserProfile | None,
+    edges: tuple[Any, Any],
+    columns: Mapping[str, ArrayLike],
+) -> None:
+    """Add users of the ids ``fresh``, described by ``features`` or by the ``rows`` of a table, and edges."""
+    names = rows.meant.get("name")
+    described = rows.table if rows.table.width else None
     now = handle.clock()
-    settings = handle.record.settings
     with handle.change(now) as view:
         network = view.network
-        fresh = id_array(ids, "ids")
-        described_by = view.kept("user_features", UserFeatures)
-        table = UserTable()
-        if is_table(features):
-            fitted = None if described_by is None else described_by.table
-            table = user_table(features, fresh, columns_named(settings, "users"), fitted)
-            features = table.described
-            if settings.get("consent") and columns["consent"] is None and table.consent is not None:
-                columns = {**columns, "consent": consent_of("the table of users", table.consent)}
         if fresh.size:
+            fitted = view.kept("user_features", TableFeatures)
+            if features is None and fitted is not None:
+                features = described_users(fitted, network.users, described, fresh.size)
+            elif described is not None:
+                features = numbers_of_table("users", described)
             kept = view.user_columns
-            if kept is None and table.names is not None:
+            if kept is None and names is not None:
                 kept = no_columns(network.graph.n_nodes)
             if kept is not None:
-                put_kept(
-                    view.session, view.number, "user_columns", kept.grown(fresh.size, table.names, table.described)
-                )
-            if described_by is not None and (features is None or table.described is not None):
-                features = described_by.describe(network.users, features, fresh.size)
-            elif table.described is not None:
-                features = numbers_of_table("users", table.described)
+                kept = kept.grown(fresh.size, names, rows.split_columns)
+            put_kept(view.session, view.number, "user_columns", kept)
         grown = grown_network(network, fresh, features, edges, columns, view.ledger.next_number())
         if fresh.size:
             view.session.add_users(view.number, fresh.tolist())
@@ -193,20 +189,22 @@ def entries_from(campaign: Campaign, kind: str, path: Path) -> dict[str, Any]:
     ``kind`` is ``product`` or ``strategy``.
     """
     many = PLURAL[kind]
+    handle = campaign._handle
     rows = _rows(campaign, path, many)
-    ids_by_text = by_text(getattr(campaign, many)())
+    with handle.read() as view:
+        known = by_text(view.catalogue(kind).ids)
+        described_by = view.kept("product_features", ProductFeatures)
     # The catalogue may have text for ids where this file alone would make numbers of them.
-    text = kind == "product" and any(isinstance(entry, str) for entry in ids_by_text.values())
-    ids = [ids_by_text.get(str(entry), str(entry) if text else entry) for entry in rows.ids]
+    text = kind == "product" and any(isinstance(entry, str) for entry in known.values())
+    rows = replace(rows, ids=[known.get(str(entry), str(entry) if text else entry) for entry in rows.ids])
     if kind == "product":
-        campaign.add_products(ids, rows.table, rows.numbers("value"))
+        _add_described(handle, rows, described_by, rows.columns().get("values"))
     else:
-        names = {ids_by_text.get(str(entry), entry): name for entry, name in rows.names.items()}
         features, _ = features_of_strategies(rows)
-        extend(campaign._handle, kind, ids, features, costs=rows.numbers("cost"), names=names)
+        extend(handle, kind, rows.ids, features, costs=rows.columns().get("costs"), names=rows.names)
     total = len(getattr(campaign, many)())
-    added = total - len(ids_by_text)
-    return {"added": added, "known": len(ids) - added, many: total, "report": rows.lines}
+    added = total - len(known)
+    return {"added": added, "known": len(rows.ids) - added, many: total, "report": rows.lines}
 
 
 def users_from(campaign: Campaign, users: Path, edges: Path | None) -> dict[str, Any]:
@@ -216,25 +214,19 @@ def users_from(campaign: Campaign, users: Path, edges: Path | None) -> dict[str,
     before = campaign.graph
     text = before.ids.dtype.kind == "U"
     rows = _rows(campaign, users, "users")
-    report = rows.lines
-    links: dict[str, Any] = {}
+    report = [*rows.lines]
+    links: tuple[Any, Any] = ((), ())
     if edges is not None:
         followers = read_links(edges, columns_named(campaign.settings, "edges"), "str" if text else "int")
-        links = {"sources": followers.frame["source"], "targets": followers.frame["target"]}
+        links = followers.frame["source"], followers.frame["target"]
         report += str(followers.report).split("\n")
-    fresh = places_of(before.ids, rows.ids) < 0
-    if fresh.any() or links:
-        by_user = {name: column[fresh] for name, column in rows.by_user().items()}
-        if not campaign.settings.get("consent"):
-            by_user.pop("consent", None)
-        table = _described(campaign, rows)
-        campaign.add_users(
-            # In a file of a few users all ids may look like numbers.
-            [str(user) if text else user for user, new in zip(rows.ids, fresh.tolist(), strict=True) if new],
-            table.filter(fresh) if table.width else None,
-            **links,
-            **by_user,
-        )
+    fresh = np.flatnonzero(places_of(before.ids, rows.ids) < 0)
+    if fresh.size or edges is not None:
+        # In a file of a few users all ids may look like numbers.
+        new = [str(rows.ids[place]) if text else rows.ids[place] for place in fresh.tolist()]
+        columns = rows.columns(consent="consent" in campaign.settings)
+        own = {name: column[fresh] for name, column in columns.items()}
+        _join(campaign._handle, id_array(new, "ids"), rows.take(new, fresh), None, links, own)
     after = campaign.graph
     return {
         "users_added": after.n_nodes - before.n_nodes,
@@ -245,25 +237,12 @@ def users_from(campaign: Campaign, users: Path, edges: Path | None) -> dict[str,
     }
 
 
-def _described(campaign: Campaign, rows: Rows) -> pl.DataFrame:
-    """What a file says of its users; with their names, and their groups where these split users."""
-    import polars as pl
-
-    segments = campaign.segments()
-    beside = [
-        column
-        for meaning, column in rows.meant.items()
-        if meaning == "name" or (meaning == "group" and column.name in segments)
-    ]
-    return pl.DataFrame([*rows.table.get_columns(), *beside])
-
-
 def column_from(campaign: Campaign, path: Path, meaning: str) -> NDArray[Any]:
     """The ``cost`` or ``group`` of every user from a file, in the order of the network's users."""
     import polars as pl
 
     rows = _rows(campaign, path, "users")
-    column = rows.by_user().get(f"{meaning}s")
+    column = rows.columns().get(f"{meaning}s")
     if column is None:
         raise TableError(f"{path.name} has no column {meaning!r}. Give it a column user and a column {meaning}.")
     return column[order_of("user", pl.Series("user", rows.ids), campaign.graph.ids)]

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
+from tensorucb.campaign._documents import Kept
 from tensorucb.campaign._ledger import LEARNED, Ledger, Pair
 from tensorucb.campaign._model import (
     SNAPSHOTS,
@@ -26,12 +27,13 @@ from tensorucb.campaign._model import (
     snapshot_name,
     wanted,
 )
-from tensorucb.campaign._network import Kept, Network, network_from_blob, network_to_blob, read_kept
+from tensorucb.campaign._network import Network, network_from_blob, network_to_blob
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._segments import UserColumns
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_callable, check_text, shown
 from tensorucb.errors import FileFormatError, StoreError, UnknownIdError, call
+from tensorucb.files import unpack_state
 from tensorucb.policies import Policy
 from tensorucb.store._protocol import CampaignRecord, Status
 from tensorucb.work import Engine, check_engine
@@ -134,7 +136,10 @@ class View:
 
     def kept(self, name: str, kind: type[_Kept]) -> _Kept | None:
         """What the campaign keeps in the blob of this name; None if that is nothing."""
-        return read_kept(self.session, self.number, name, kind)
+        data = self.session.blob(self.number, name)
+        if data is None:
+            return None
+        return kind.from_arrays(*unpack_state(data, name, f"the campaign's {name.replace('_', ' ')}"))
 
     @property
     def user_columns(self) -> UserColumns | None:
@@ -149,7 +154,7 @@ class View:
         """The catalogue of a kind, ``product`` or ``strategy``; read only if it has changed."""
 
         def read() -> Catalogue:
-            return Catalogue.from_blob(kind, self.session.blob(self.number, PLURAL[kind]))
+            return self.kept(PLURAL[kind], Catalogue) or Catalogue(kind)
 
         return self.memory.cached("catalogue", self.ledger.catalogue, read, key=kind, most=2)
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,14 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
 from tensorucb.campaign._documents import to_json
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._network import without_row
+from tensorucb.campaign._network import Network, without_row
 from tensorucb.campaign._responses import Batch, Resolved, check_sound, read_responses, resolve, text_places
 from tensorucb.campaign._round import Round, round_id
+from tensorucb.campaign._told import Told
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, argument
 from tensorucb.moments import duration, duration_text
-from tensorucb.reports import LeftOut, Tolerance
+from tensorucb.reports import FileReport, LeftOut, Tolerance
 from tensorucb.store._protocol import CampaignRecord, Responses
 
 if TYPE_CHECKING:
@@ -63,26 +64,46 @@ class HistoryReport:
     remarks: tuple[str, ...] = ()
 
 
-_Past = tuple[list[tuple[Round, Responses]], int, int]
-"""Past rounds, not numbered yet, with their responses; and how many rows name other products, or were used before."""
+class _Past(NamedTuple):
+    """A past round; ``label`` is a hash of what tells it apart, ``span`` from when to when a log of purchases is."""
+
+    context: Context
+    label: str
+    rows: Responses
+    span: tuple[float, float] | None
+
+    @classmethod
+    def of(cls, context: Context, told: str | None, rows: Responses, span: tuple[float, float] | None = None) -> _Past:
+        """The past round that the caller calls so."""
+        # By id as well as by features: two products that are described alike are two products.
+        return cls(context, hashlib.sha256(repr([told, to_json(context)]).encode()).hexdigest(), rows, span)
+
+
+class _History(NamedTuple):
+    """Past rounds, and how many rows name other products, or were used before."""
+
+    rounds: list[_Past]
+    other: int = 0
+    used: int = 0
 
 
 def import_history(
     handle: Handle, responses: Any, product: Any, window: Any, tolerance: Tolerance, columns: Any
 ) -> HistoryReport:
     """Learn from past campaigns, before everything else in the order of learning; see `Campaign.import_history`."""
-    limit = handle.record.settings["window"] if window is None else duration("window", window)
+    settings = handle.record.settings
+    limit = settings["window"] if window is None else duration("window", window)
 
-    def read(view: View) -> _Past:
-        rows, _ = resolve(view.network, batch)
+    def read(view: View) -> tuple[_History, int, FileReport]:
+        resolved, strangers = resolve(view.network, batch)
+        report = check_sound(batch.report, strangers, tolerance)
+        unknown = sum(entry.count for entry in strangers)
         if batch.by_edge.all():
-            return _from_edges(view, batch, rows, product)
-        return _from_log(view, batch, rows, product, limit)
+            return _from_edges(view, batch, resolved, product), unknown, report
+        return _from_log(view, batch, resolved, product, limit), unknown, report
 
     with handle.read() as view:
-        batch = read_responses(
-            responses, strings=view.network.strings, settings=handle.record.settings, columns=columns
-        )
+        batch = read_responses(responses, strings=view.network.strings, settings=settings, columns=columns)
         if batch.by_edge.any() and not batch.by_edge.all():
             one, other = batch.lines[batch.by_edge][0], batch.lines[~batch.by_edge][0]
             raise InputError(
@@ -97,88 +118,62 @@ def import_history(
                 advice=("Say which column it is with ", argument("columns", {"product": "NAME"}), "."),
             )
         # All that needs no lock is done before others have to wait.
-        _, strangers = resolve(view.network, batch)
-        read_rows = check_sound(batch.report, strangers, tolerance)
-        seen, past = view.ledger.seq, read(view)
+        seen = view.ledger.seq
+        past, unknown, report = read(view)
     now = handle.clock()
     with handle.change(now) as view:
         if view.ledger.seq != seen:
-            past = read(view)
-        report = _write(view, handle.record, past, now)
-    unknown = sum(entry.count for entry in strangers)
-    return replace(report, unknown=unknown, left_out=read_rows.left_out, remarks=read_rows.remarks)
-
-
-def _past_round(
-    context: Context, label: str | None, rows: Responses, span: tuple[float, float] | None = None
-) -> tuple[Round, Responses]:
-    """A past round, whose mark is a hash of the caller's label and the context."""
-    # By id as well as by features: two products that are described alike are two products.
-    mark = hashlib.sha256(repr([label, to_json(context)]).encode()).hexdigest()
-    record = Round(
-        number=0,
-        id="",
-        status="closed",
-        opened=0.0,
-        deadline=None,
-        closed=0.0,
-        revision=0,
-        request_id=None,
-        kind="history",
-        context=context,
-        contacted=np.unique(rows.sources),
-        label=mark,
-        span=span,
-        priced=bool(np.isfinite(rows.amounts).any()),
+            past, unknown, report = read(view)
+        new = _write(view, handle.record, past.rounds, now)
+    return HistoryReport(
+        rounds=len(new),
+        responses=sum(each.rows.size for each in new),
+        known_rounds=len(past.rounds) - len(new),
+        unknown=unknown,
+        other=past.other,
+        used=past.used,
+        left_out=report.left_out,
+        remarks=report.remarks,
     )
-    return record, rows
 
 
-def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> _Past:
+def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> _History:
     """Past rounds that were told by edge, one for each product, strategy and label."""
-    at = resolved.rows.tolist()
-    nothing: list[Any] = [None] * len(at)
-    labels = _values(batch, "round", at) or nothing
+    at = resolved.rows
     catalogues = view.catalogues()
-    products = nothing if product is not None else _entries(batch, "product", at, catalogues[0])
-    strategies = nothing
+    products = strategies = labels = [None] * at.size
+    if product is None:
+        products = _entries(batch, "product", at, catalogues[0])
     if batch.texts("strategy") is not None and catalogues[1].ids:
         if isinstance(product, list | tuple):
             raise InputError("must be an id alone, since the history has a field 'strategy'.", argument="product")
         strategies = _entries(batch, "strategy", at, catalogues[1])
+    if (column := batch.texts("round")) is not None:
+        labels = column.gather(at).to_list()
     groups: dict[tuple[Any, Any, Any], list[int]] = {}
     for i, key in enumerate(zip(products, strategies, labels, strict=True)):
         groups.setdefault(key, []).append(i)
     past = []
     for (named, strategy, label), members in groups.items():
-        chosen = named if product is None else product
-        context = read_context(chosen, *catalogues)
+        context = read_context(named if product is None else product, *catalogues)
         if strategy is not None:
             context = with_strategy(context, strategy, catalogues[1])
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
-        rows = _distinct(resolved.take(np.array(members, dtype=np.int64)))
-        past.append(_past_round(context, label, rows))
-    return past, 0, 0
+        past.append(_Past.of(context, label, _distinct(view.network, resolved.take(np.array(members)))))
+    return _History(past)
 
 
-def _values(batch: Batch, name: str, rows: list[int]) -> list[str | None]:
-    """The texts of a column; nothing if it did not come."""
-    texts = batch.texts(name)
-    return [] if texts is None else texts.gather(rows).to_list()
-
-
-def _entries(batch: Batch, name: str, rows: list[int], catalogue: Catalogue) -> list[int | str]:
+def _entries(batch: Batch, name: str, rows: I64, catalogue: Catalogue) -> list[Any]:
     """Ids of a catalogue, by their text."""
-    texts = by_text(catalogue.ids)
-    entries: list[int | str] = []
-    for row, text in zip(rows, _values(batch, name, rows), strict=True):
-        if text is None:
-            raise InputError(f"{name} in line {batch.lines[row]} is empty. Remove the line or fill it in.")
-        entries.append(texts.get(text, text))
-    return entries
+    ids = by_text(catalogue.ids)
+    column = batch.frame[name].gather(rows)
+    if column.null_count():
+        line = batch.lines[rows[column.is_null().arg_max()]]
+        raise InputError(f"{name} in line {line} is empty. Remove the line or fill it in.")
+    return [ids.get(text, text) for text in column.to_list()]
 
 
-def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window: float | None) -> _Past:
+def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window: float | None) -> _History:
     """Past rounds from who bought what when: one for each product, whose buyers are the ones who were contacted.
 
     Each buyer showed the product to those followers who had not bought it yet. A follower who bought it within the
@@ -190,107 +185,125 @@ def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window
     catalogues, network = view.catalogues(), view.network
     if product is None:
         texts = by_text(catalogues[0].ids)
+        products: list[Any] = list(texts.values())
+        names = products
         codes = text_places(batch.frame["product"], list(texts))[resolved.rows]
-        ids: list[Any] = list(texts.values())
-        contexts = {place: ids[place] for place in np.unique(codes[codes >= 0]).tolist()}
     else:
-        codes, contexts = np.zeros(resolved.size, dtype=np.int64), {0: product}
-        ids = [read_context(product, *catalogues).product]
+        products = [product]
+        names = [read_context(product, *catalogues).product]
+        codes = np.zeros(resolved.size, dtype=np.int64)
     kept = np.flatnonzero(codes >= 0)
     other = resolved.size - kept.size
     used = view.kept("used_log", UsedLog)
     marked = 0
     if used is not None and kept.size:
-        already_used = used.holds(resolved.targets[kept], codes[kept], resolved.times[kept], ids)
-        marked, kept = int(already_used.sum()), kept[~already_used]
+        already_used = used.holds(resolved.targets[kept], codes[kept], resolved.times[kept], names)
+        marked = int(already_used.sum())
+        kept = kept[~already_used]
         if not kept.size:
             raise InputError(
                 f"the campaign was created from these {marked:,} purchases: its features hold them, and as history "
                 "they would count twice. Nothing was imported. Import purchases that are not in that log."
             )
-    users = resolved.targets[kept]
+    if not kept.size:
+        return _History([], other)
     items = codes[kept]
-    times = resolved.times[kept]
-    spent = resolved.amounts[kept]
-    if not users.size:
-        return [], other, 0
+    bought = resolved.take(kept)
     longest = None if window is None else duration_text(window)
-    trials = activations(network.graph, users, items, times, longest)
+    trials = activations(network.graph, bought.targets, items, bought.times, longest)
     order = np.argsort(trials.items, kind="stable")
-    first, last = np.full(items.max() + 1, np.inf), np.full(items.max() + 1, -np.inf)
-    np.minimum.at(first, items, times)
-    np.maximum.at(last, items, times)
     past = []
-    for place, entry in contexts.items():
-        context = read_context(entry, *catalogues)
+    for place in np.unique(items).tolist():
+        context = read_context(products[place], *catalogues)
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
         start, stop = np.searchsorted(trials.items, (place, place + 1), sorter=order).tolist()
-        edges, nothing = trials.edges[order[start:stop]], np.full(stop - start, np.nan)
-        ends = network.graph.sources[edges].astype(np.int64), network.graph.targets[edges].astype(np.int64)
+        edges = trials.edges[order[start:stop]]
+        if not edges.size:
+            continue
+        own = bought.take(items == place)
+        sources, targets = (ends[edges].astype(np.int64) for ends in (network.graph.sources, network.graph.targets))
         outcomes = trials.successes[order[start:stop]].astype(np.float64)
-        own = items == place
-        worth = _first_amounts(users[own], times[own], spent[own], network.graph.n_nodes)[ends[1]]
-        amounts = np.where(outcomes > 0.0, worth, np.nan)
-        rows = Responses(*ends, outcomes, nothing, amounts, np.full(edges.size, None, dtype=object))
-        if edges.size:
-            past.append(_past_round(context, _LOG, rows, (float(first[place]), float(last[place]))))
-    return past, other, marked
+        rows = Responses(
+            sources,
+            targets,
+            outcomes,
+            times=np.full(edges.size, np.nan),
+            amounts=np.where(outcomes > 0.0, _first_amounts(own, network.graph.n_nodes)[targets], np.nan),
+            event_ids=np.full(edges.size, None, dtype=object),
+        )
+        past.append(_Past.of(context, _LOG, rows, (float(own.times.min()), float(own.times.max()))))
+    return _History(past, other, marked)
 
 
-def _first_amounts(users: I64, times: F64, amounts: F64, n_users: int) -> F64:
+def _first_amounts(bought: Responses, n_users: int) -> F64:
     """For each user the amount of the first purchase that has one, NaN without."""
-    priced_rows = np.flatnonzero(np.isfinite(amounts))
-    latest_first = priced_rows[np.lexsort((amounts[priced_rows], times[priced_rows]))[::-1]]
+    priced = bought.take(np.isfinite(bought.amounts))
+    latest_first = np.lexsort((priced.amounts, priced.times))[::-1]
     first = np.full(n_users, np.nan)
-    first[users[latest_first]] = amounts[latest_first]
+    first[priced.targets[latest_first]] = priced.amounts[latest_first]
     return first
 
 
-def _distinct(resolved: Resolved) -> Responses:
-    """The responses of one past round, by edge; a repeated one must tell the same."""
-    _, index, inverse = np.unique(resolved.edges, return_index=True, return_inverse=True)
-    outcomes, lines = resolved.outcomes, resolved.lines
-    differs = np.flatnonzero(outcomes != outcomes[index[inverse]])
+def _distinct(network: Network, rows: Resolved) -> Responses:
+    """The responses of one past round, as a round is told them; a repeated one must tell the same."""
+    told = Told.of(rows, network)
+    outcomes = told.outcomes[np.searchsorted(told.edges, rows.edges)]
+    differs = np.flatnonzero(rows.outcomes != outcomes)
     if differs.size:
-        i, first = int(differs[0]), int(index[inverse[differs[0]]])
+        other = int(differs[0])
+        first = int(np.argmax(rows.edges == rows.edges[other]))
         raise InputError(
-            f"lines {lines[first]} and {lines[i]} tell outcomes {outcomes[first]:g} and {outcomes[i]:g} of one "
-            "edge. If they belong to different past rounds, add a field 'round'."
+            f"lines {rows.lines[first]} and {rows.lines[other]} tell outcomes {rows.outcomes[first]:g} and "
+            f"{rows.outcomes[other]:g} of one edge. If they belong to different past rounds, add a field 'round'."
         )
     # Event ids stay behind: old logs number their events in their own way.
-    return replace(resolved.take(index), event_ids=np.full(index.size, None, dtype=object))
+    return replace(told, event_ids=np.full(told.size, None, dtype=object))
 
 
-def _write(view: View, campaign: CampaignRecord, history: _Past, now: float) -> HistoryReport:
-    rounds, other, used = history
+def _write(view: View, campaign: CampaignRecord, rounds: Sequence[_Past], now: float) -> list[_Past]:
+    """Add the past rounds that are new, and return them."""
     labelled: dict[str | None, list[Round]] = {}
     for record in view.ledger.rounds.values():
         labelled.setdefault(record.label, []).append(record)
-    new = [(past, rows) for past, rows in rounds if not _known(view, past, rows, labelled.get(past.label, []))]
-    responses = sum(int(rows.sources.size) for _, rows in new)
+    new = [past for past in rounds if not _known(view, past, labelled.get(past.label, []))]
     if new:
-        payload = {"rounds": len(new), "responses": responses}
-        seq = view.append("history_imported", None, payload, now)
-        for at, (past, rows) in enumerate(new, view.ledger.next_number()):
-            value = view.catalogue("product").value(past.product)
-            named = replace(past, number=at, id=round_id(campaign, at), opened=now, closed=now, revision=seq)
-            view.put_round(replace(named, value=value))
-            view.session.add_responses(view.number, at, rows, seq)
-    return HistoryReport(len(new), responses, len(rounds) - len(new), other=other, used=used)
+        counts = {"rounds": len(new), "responses": sum(past.rows.size for past in new)}
+        seq = view.append("history_imported", None, counts, now)
+    for number, past in enumerate(new, view.ledger.next_number()):
+        record = Round(
+            number=number,
+            id=round_id(campaign, number),
+            status="closed",
+            opened=now,
+            deadline=None,
+            closed=now,
+            revision=seq,
+            request_id=None,
+            kind="history",
+            context=past.context,
+            contacted=np.unique(past.rows.sources),
+            value=view.catalogue("product").value(past.context.product),
+            priced=bool(np.isfinite(past.rows.amounts).any()),
+            label=past.label,
+            span=past.span,
+        )
+        view.put_round(record)
+        view.session.add_responses(view.number, number, past.rows, seq)
+    return new
 
 
-def _known(view: View, past: Round, rows: Responses, labelled: Sequence[Round]) -> bool:
+def _known(view: View, past: _Past, labelled: Sequence[Round]) -> bool:
     """Whether this round was imported before; since then somebody may have been forgotten, and be gone from both."""
     for record in labelled:
         held = view.told(record.number)
         columns = ("sources", "targets", "outcomes")
-        if all(np.array_equal(getattr(held, name), getattr(rows, name)) for name in columns):
+        if all(np.array_equal(getattr(held, name), getattr(past.rows, name)) for name in columns):
             return True
         _refuse_overlap(past, record)
     return False
 
 
-def _refuse_overlap(past: Round, before: Round) -> None:
+def _refuse_overlap(past: _Past, before: Round) -> None:
     """A log that has grown holds the old purchases once more, and they would count twice."""
     if before.span is None or past.span is None or past.span[0] > before.span[1] or past.span[1] < before.span[0]:
         return

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,9 +25,6 @@ from tensorucb.graph import Graph
 from tensorucb.graph._ids import IdIndex, describe_rows, id_array, id_column, kind_of
 from tensorucb.memory import check_memory
 
-if TYPE_CHECKING:
-    from tensorucb.store._session import Session
-
 Users = F64 | UserProfile
 
 # A plain matrix is stored under this name alone, as it was before there were profiles; a part of one as "users_taste".
@@ -36,44 +33,6 @@ _DEFAULT = "default_"
 
 BY_USER = ("costs", "groups", "values", "consent")
 """What a campaign may know of each user beside features: fields of `Network`, checked by `user_columns`."""
-
-
-class Kept(Protocol):
-    """What a campaign keeps in a blob of its own: it becomes JSON and arrays, and the other way round."""
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything, as JSON and arrays."""
-        ...
-
-    @classmethod
-    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """What `to_arrays` gave."""
-        ...
-
-
-_Kind = TypeVar("_Kind", bound=Kept)
-
-
-def put_kept(session: Session, number: int, name: str, value: Kept | None) -> None:
-    """Keep something with a campaign under this name, in place of what was there; None changes nothing."""
-    if value is not None:
-        session.put_blob(number, name, pack_state(name, *value.to_arrays()))
-
-
-def read_kept(session: Session, number: int, name: str, kind: type[_Kind]) -> _Kind | None:
-    """What a campaign keeps under this name; None if that is nothing."""
-    data = session.blob(number, name)
-    return (
-        None
-        if data is None
-        else kind.from_arrays(*unpack_state(data, name, f"the campaign's {name.replace('_', ' ')}"))
-    )
-
-
-def no_user(name: str, said: str) -> UnknownIdError:
-    """An argument names somebody whom the campaign does not have."""
-    message = f"names {said}, and the campaign has no such user."
-    return UnknownIdError(message, argument=name, advice=(call("users"), " lists them."))
 
 
 @dataclass(frozen=True)
@@ -118,7 +77,9 @@ class Network:
         unknown = np.flatnonzero(rows < 0)
         if unknown.size:
             first = [column[int(row)] for row in unknown[:5]]
-            raise no_user(name, shown(first[0]) if len(column) == 1 else describe_rows(first, unknown))
+            said = shown(first[0]) if len(column) == 1 else describe_rows(first, unknown)
+            advice = call("users"), " lists them."
+            raise UnknownIdError(f"names {said}, and the campaign has no such user.", argument=name, advice=advice)
         return rows
 
     def find(self, column: Any, lines: I64, name: str, *, text: bool = False) -> I64:
@@ -204,14 +165,12 @@ def network_to_blob(network: Network) -> bytes:
     """The network as bytes, without ids."""
     graph = network.graph
     users = network.users
-    features: Mapping[str, F64 | None] = {_NAME: users}  # type: ignore[dict-item]
-    if isinstance(users, UserProfile):
-        features = {_PART + part: array for part, array in users.parts().items()}
+    parts = {_PART + part: array for part, array in _parts(users).items()}
     arrays: dict[str, NDArray[Any] | None] = {
         "sources": graph.sources,
         "targets": graph.targets,
         "born": network.born,
-        **features,
+        **(parts if isinstance(users, UserProfile) else {_NAME: users}),
         **network.columns,
         **{_DEFAULT + name: rows for name, rows in network.defaults.items()},
     }
@@ -258,12 +217,10 @@ def grown_network(
     loops = np.flatnonzero(s == t)
     if loops.size:
         raise InputError(f"an edge leads from {everyone[s[loops[0]]].item()!r} to itself. Leave it out.")
-    # An edge as one number, source · n + target: sorted, these are in graph order.
+    # An edge as one number, source · n + target: sorted, these are in graph order. What was there before stays.
     old = network.graph.sources.astype(np.int64) * n + network.graph.targets
-    new = np.setdiff1d(s * n + t, old)
-    codes = np.concatenate([old, new])
-    order = np.argsort(codes, kind="stable")
-    codes = codes[order]
+    codes, first = np.unique(np.concatenate([old, s * n + t]), return_index=True)
+    first_rounds = np.concatenate([network.born, np.full(s.size, born, dtype=np.int64)])
     came = user_columns(columns, m)
     if network.consent is not None:
         # Of whom nothing is known, there is no consent.
@@ -272,7 +229,7 @@ def grown_network(
         network.revision + 1,
         Graph(n, (codes // n).astype(np.int32), (codes % n).astype(np.int32), everyone),
         _grown_users(network.users, _as_users(features, m), m),
-        np.concatenate([network.born, np.full(new.size, born, dtype=np.int64)])[order],
+        first_rounds[first],
         network.defaults,
         **{name: _joined(name, held, came.get(name), m) for name, held in network.columns.items()},
     )
@@ -283,9 +240,9 @@ def _check_fresh(network: Network, fresh: NDArray[Any]) -> None:
         raise InputError(f"ids of new users are {kind_of(id_column(fresh, 'ids'))}, unlike those of the campaign.")
     names, counts = np.unique(fresh, return_counts=True)
     repeated = names[counts > 1]
-    taken_ids = np.intersect1d(names, network.graph.ids)
-    if repeated.size or taken_ids.size:
-        first = repeated[0] if repeated.size else taken_ids[0]
+    taken = names[network.find(id_column(names, "ids"), np.arange(1, names.size + 1), "ids") >= 0]
+    if repeated.size or taken.size:
+        first = repeated[0] if repeated.size else taken[0]
         why = "comes twice" if repeated.size else "is in the campaign already"
         raise InputError(f"new user {shown(first.item())} {why}. Name each new user once.")
 
@@ -300,23 +257,29 @@ def _as_users(values: ArrayLike | UserProfile | None, n: int) -> Users | None:
     return None if values is None else check_array("user features", values, (n, "d"), hint=hint)
 
 
+def _parts(users: Users | None) -> dict[str, F64]:
+    """Users by part of a profile; a plain matrix is its features alone."""
+    if users is None:
+        return {}
+    return users.parts() if isinstance(users, UserProfile) else {"features": users}
+
+
 def _grown_users(old: Users | None, new: Users | None, m: int) -> Users | None:
     """The users with ``m`` new ones; parts of a profile that do not come are zero: no past that we know of."""
-    if isinstance(new, UserProfile) and not isinstance(old, UserProfile):
-        if old is not None and m and len(new.parts()) > 1:
-            raise InputError(
-                "the campaign was created with a plain matrix of user features, so new users cannot have a profile. "
-                f"Pass an (m, {old.shape[1]}) array."
-            )
-        new = new.features
-    if not isinstance(old, UserProfile):
-        return _joined(_NAME, old, new, m)  # type: ignore[arg-type]
     if m == 0:
         return old
-    if new is None:
-        raise InputError("the campaign has users' features, so new users need them; got none.")
-    held, came = old.parts(), (new if isinstance(new, UserProfile) else UserProfile(new)).parts()
+    held = _parts(old)
+    came = _parts(new)
     unknown = [name for name in came if name not in held]
+    if held and not came:
+        raise InputError("the campaign has users' features, so new users need them; got none.")
+    if unknown and not held:
+        raise InputError("the campaign has no users' features, so new users cannot have them.")
+    if unknown and not isinstance(old, UserProfile):
+        raise InputError(
+            "the campaign was created with a plain matrix of user features, so new users cannot have a profile. "
+            f"Pass an (m, {held['features'].shape[1]}) array."
+        )
     if unknown:
         raise InputError(
             f"the campaign's user profile has no {' and no '.join(unknown)}, so new users cannot have any. "
@@ -328,22 +291,19 @@ def _grown_users(old: Users | None, new: Users | None, m: int) -> Users | None:
                 f"of new users must have {held[name].shape[1]} columns; got {part.shape[1]}.", argument=name
             )
     fresh = {name: came.get(name, np.zeros((m, part.shape[1]))) for name, part in held.items()}
-    return UserProfile(**{name: np.concatenate([part, fresh[name]]) for name, part in held.items()})
+    grown = {name: np.concatenate([part, fresh[name]]) for name, part in held.items()}
+    return UserProfile(**grown) if isinstance(old, UserProfile) else grown.get("features")
 
 
 def _joined(name: str, old: NDArray[Any] | None, new: NDArray[Any] | None, m: int) -> NDArray[Any] | None:
-    """A column or matrix by user with the rows of ``m`` new ones."""
-    if old is None:
-        if new is not None and m:
-            raise InputError(f"the campaign has no {name}, so new users cannot have them.")
-        return None
+    """A column by user with the rows of ``m`` new ones."""
     if m == 0:
         return old
-    if new is None:
+    if old is None and new is not None:
+        raise InputError(f"the campaign has no {name}, so new users cannot have them.")
+    if old is not None and new is None:
         raise InputError(f"the campaign has {name}, so new users need them; got none.")
-    if new.ndim == 2 and new.shape[1] != old.shape[1]:
-        raise ShapeError(f"new users must have {old.shape[1]} features; got {new.shape[1]}.")
-    return np.concatenate([old, new])
+    return None if old is None or new is None else np.concatenate([old, new])
 
 
 def drop_user(network: Network, row: int) -> Network:

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,11 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Fatigue, Round
-from tensorucb.campaign._tables import ids_of, places_of
+from tensorucb.campaign._tables import columns_named, ids_of, places_of
 from tensorucb.campaign._told import of_rounds, responded
 from tensorucb.checks import check_flag
 from tensorucb.errors import FileFormatError
-from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import duration, duration_text
@@ -91,7 +90,7 @@ class OptReport:
 
 def opt(handle: Handle, users: ArrayLike, everywhere: bool, answer: Literal["no", "yes"]) -> OptReport:
     """Keep what people said; see `Campaign.opt_out` and `Campaign.opt_in`."""
-    named = ids_of(users, handle.record.settings.get("columns", {}).get("users"))
+    named = ids_of(users, columns_named(handle.record.settings, "users"))
     names = list(dict.fromkeys(map(str, id_array(named, "users").tolist())))
     check_flag("everywhere", everywhere)
     now = handle.clock()
@@ -156,12 +155,12 @@ class _Answers:
         data = self._session.blob(self._number, _KEY)
         if data is None:
             raise FileFormatError("the campaign has lost the key of its opt-outs. Use a backup.")
-        return bytes.fromhex(unpack_state(data, _KEY, "the key of the opt-outs")[0]["key"])
+        return data
 
 
 def put_key(session: Session, number: int) -> None:
     """Give a new campaign the key of its list of opt-outs."""
-    session.put_blob(number, _KEY, pack_state(_KEY, {"key": secrets.token_hex(32)}, {}))
+    session.put_blob(number, _KEY, secrets.token_bytes(32))
 
 
 def drop_yes(view: View, user: int | str) -> None:
@@ -223,37 +222,26 @@ def said(view: View) -> Said:
 
 def waits(handle: Handle, view: View, question: Question, now: float) -> dict[str, F64]:
     """Until when each user has to wait, by the reason for it; minus infinity for those who never had to."""
-    graph, ledger = view.network.graph, view.ledger
-    until = {"contact_cap": _capped(handle, view, now)}
-    if question.cooldown is not None:
-        rounds = _contacting(ledger.rounds.values(), now - question.cooldown)
-        until["cooldown"] = question.cooldown + _latest(graph, ((each.contacted, each.opened) for each in rounds))
-    if question.audience_rest is not None:
-        until["audience_rest"] = _resting(graph, ledger, now, question.audience_rest)
-    return until
-
-
-def _latest(graph: Graph, contacts: Iterable[tuple[NDArray[Any], float]]) -> F64:
-    """When each user was among some rows last; minus infinity for those who never were."""
-    latest = np.full(graph.n_nodes, _NEVER)
-    for rows, moment in contacts:
-        latest[rows] = np.maximum(latest[rows], moment)
-    return latest
-
-
-def _capped(handle: Handle, view: View, now: float) -> F64:
-    """Until when each user may not be contacted because of the caps of the campaign and its group."""
-    until = np.full(view.network.graph.n_nodes, _NEVER)
     group = handle.record.settings.get("contact_group")
     members = [handle.record]
     if group is not None:
         members = [each for each in view.session.campaigns() if each.settings.get("contact_group") == group]
     caps = {str(each.settings["contact_cap"]).partition("/") for each in members if "contact_cap" in each.settings}
     limits = [(int(count), duration("contact_cap", span)) for count, _, span in caps]
+    until = {"contact_cap": _until_below(view, members, limits, now)}
+    if question.cooldown is not None:
+        until["cooldown"] = _until_below(view, [handle.record], [(1, question.cooldown)], now)
+    if question.audience_rest is not None:
+        until["audience_rest"] = _resting(view.network.graph, view.ledger, now, question.audience_rest)
+    return until
+
+
+def _until_below(view: View, members: Sequence[CampaignRecord], limits: Sequence[tuple[int, float]], now: float) -> F64:
+    """Until when each user waits to be below all limits: so many contacts by these campaigns in so many seconds."""
+    until = np.full(view.network.graph.n_nodes, _NEVER)
     if not limits:
         return until
-    since = now - max(span for _, span in limits)
-    rows, times = _contacts(view, members, since)
+    rows, times = _contacts(view, members, now - max(span for _, span in limits))
     newest_first = np.lexsort((-times, rows))
     rows, times = rows[newest_first], times[newest_first]
     rank = np.arange(rows.size) - np.searchsorted(rows, rows)
@@ -297,8 +285,10 @@ def _contacting(rounds: Iterable[Round], since: float) -> list[Round]:
 
 def _resting(graph: Graph, ledger: Ledger, now: float, rest: float) -> F64:
     """Until when each user's audience rests: more than half of the followers were addressed less than ``rest`` ago."""
-    rounds = _contacting(ledger.rounds.values(), now - rest)
-    addressed = _latest(graph, ((_followers(graph, each.contacted), each.opened) for each in rounds))
+    addressed = np.full(graph.n_nodes, _NEVER)
+    for record in _contacting(ledger.rounds.values(), now - rest):
+        followers = _followers(graph, record.contacted)
+        addressed[followers] = np.maximum(addressed[followers], record.opened)
     edges = np.lexsort((-addressed[graph.targets], graph.sources))
     until = np.full(graph.n_nodes, _NEVER)
     some = np.flatnonzero(graph.out_degree)
@@ -308,8 +298,11 @@ def _resting(graph: Graph, ledger: Ledger, now: float, rest: float) -> F64:
     return until
 
 
-def _followers(graph: Graph, rows: I64) -> NDArray[np.int32]:
-    return np.unique(graph.targets[graph.out_edges(np.sort(rows))])
+def _followers(graph: Graph, rows: I64) -> NDArray[np.bool_]:
+    """Who follows any of these users."""
+    followers = np.zeros(graph.n_nodes, dtype=np.bool_)
+    followers[graph.targets[graph.out_edges(np.sort(rows))]] = True
+    return followers
 
 
 class Weariness(NamedTuple):
@@ -334,10 +327,12 @@ def weariness(view: View, now: float) -> Weariness | None:
     told = of_rounds(view, "answers", [rounds[at] for at in compared], _answers)
     sources, places = np.unique(np.concatenate([graph.sources[edges] for edges, _ in told]), return_inverse=True)
     ends = np.cumsum([edges.size for edges, _ in told])
+    nobody = np.zeros(graph.n_nodes, dtype=np.bool_)
     # By round and user: followers addressed lately and others, and the responders among them.
     counts = np.zeros((len(compared), 4, sources.size))
     for row, (at, (edges, yes), of) in enumerate(zip(compared, told, np.split(places, ends[:-1]), strict=True)):
-        tired = np.isin(graph.targets[edges], np.concatenate([[-1], *addressed[max(0, at - _LOOKED_BACK) : at]]))
+        lately = np.logical_or.reduce([nobody, *addressed[max(0, at - _LOOKED_BACK) : at]])
+        tired = lately[graph.targets[edges]]
         for part, some in enumerate((tired, ~tired)):
             counts[row, part] = np.bincount(of[some], minlength=sources.size)
             counts[row, part + 2] = np.bincount(of[some & yes], minlength=sources.size)
@@ -384,14 +379,14 @@ def fatigue_of(
     the best users.
     """
     rounds = _lately(ledger, now)[-_LOOKED_BACK:]
-    audience = np.setdiff1d(_followers(graph, contacted), contacted)
-    if len(rounds) < _FEWEST_ROUNDS or not audience.size:
+    audience = _followers(graph, contacted)
+    audience[contacted] = False
+    size = int(np.count_nonzero(audience))
+    if len(rounds) < _FEWEST_ROUNDS or not size:
         return None
-    times = np.zeros(graph.n_nodes, dtype=np.int64)
-    for record in rounds:
-        times[_followers(graph, record.contacted)] += 1
-    again = int(np.count_nonzero(times[audience] >= _OFTEN))
-    if again < _TIRED_SHARE * audience.size:
+    times = np.sum([_followers(graph, record.contacted) for record in rounds], axis=0)
+    again = int(np.count_nonzero(audience & (times >= _OFTEN)))
+    if again < _TIRED_SHARE * size:
         return None
     suggested = None
     if weary is not None and weary.most < _TIRED_RATIO:
@@ -402,7 +397,7 @@ def fatigue_of(
         if length > (rest or 0.0) and left >= _PLENTY * contacted.size:
             suggested = duration_text(length)
     ratio, most = weary or (None, None)
-    return Fatigue(int(audience.size), again, len(rounds), ratio, most, suggested)
+    return Fatigue(size, again, len(rounds), ratio, most, suggested)
 
 
 def _rounded_up(seconds: float) -> float:

@@ -145,10 +145,10 @@ class UserColumns:
             f"is {shown(column)}; columns of the table of users that split them are {choices}.", argument="segment"
         )
 
-    def grown(self, count: int, names: pl.Series | None, table: pl.DataFrame | None) -> UserColumns:
+    def grown(self, count: int, names: pl.Series | None, columns: Iterable[pl.Series]) -> UserColumns:
         """The same with so many new users, of whom this is known."""
-        columns = {} if table is None else dict(zip(table.columns, table.get_columns(), strict=True))
-        segments = tuple(each.grown(columns.get(each.column), count) for each in self.segments)
+        by_name = {column.name: column for column in columns}
+        segments = tuple(each.grown(by_name.get(each.column), count) for each in self.segments)
         return UserColumns([*self.names, *_names(count, names)], segments)
 
     def without(self, row: int) -> UserColumns:

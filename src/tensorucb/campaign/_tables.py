@@ -7,23 +7,23 @@ reader says what it used and what it left out.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import as_consent
-from tensorucb.campaign._segments import texts_of
+from tensorucb.campaign._segments import UserColumns, texts_of
 from tensorucb.checks import check_array, check_mapping, check_path, check_text, shown, shown_path
 from tensorucb.errors import InputError, ShapeError, TableError, argument
 from tensorucb.features import TableFeatures
 from tensorucb.features._table import as_frame
 from tensorucb.graph._ids import IdIndex
-from tensorucb.reports import LENIENT, FileReport, LeftOut, Tolerance
+from tensorucb.reports import LENIENT, LeftOut, Tolerance
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,56 +39,69 @@ _FRAMES = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A table of products, users or strategies: ids, the columns that describe them, and by meaning the others."""
+    """A table of products, users or strategies: ids, the columns that describe them, and by meaning the others.
 
-    ids: list[int | str]
+    ``file`` is the file's name, or the table's; ``lines`` say what was read, and what was left out.
+    """
+
+    file: str
+    ids: Sequence[int | str]
     table: pl.DataFrame
-    report: FileReport
     meant: Mapping[str, pl.Series]
+    lines: Sequence[str] = ()
 
     @property
-    def file(self) -> str:
-        """The file's name, or the table's."""
-        return self.report.file
+    def came(self) -> bool:
+        """Whether there is such a table at all."""
+        return bool(self.file)
 
     @property
     def names(self) -> dict[int | str, str]:
-        """Names by id, of those that have one."""
-        return names_by_id(self.ids, self.meant.get("name"))
+        """Names by id, as people read them, of those that have one."""
+        texts = texts_of(self.meant["name"].to_list()) if "name" in self.meant else []
+        return {entry: text for entry, text in zip(self.ids, texts, strict=False) if text is not None}
 
     @property
-    def lines(self) -> list[str]:
-        """What was read, what was left out and how the rest was read, a line each."""
-        return str(self.report).split("\n")
+    def user_columns(self) -> UserColumns | None:
+        """What a table of users says to those who look: names, and columns to split by."""
+        return UserColumns.of(len(self.ids), self.meant.get("name"), self.split_columns)
 
-    def by_user(self) -> dict[str, NDArray[Any]]:
-        """Costs, groups, values and consent of users, as far as the table has them."""
-        readers = {
-            "costs": ("cost", numbers_of),
-            "groups": ("group", _groups),
-            "values": ("value", numbers_of),
-            "consent": ("consent", consent_of),
-        }
+    @property
+    def split_columns(self) -> list[pl.Series]:
+        """The columns of users that may split them."""
+        groups = [self.meant["group"]] if "group" in self.meant else []
+        return [*self.table.get_columns(), *groups]
+
+    def columns(self, *, consent: bool = True) -> dict[str, NDArray[Any]]:
+        """Costs, groups, values and consent as far as the table has them, by argument of `create_campaign`.
+
+        A column of consent is not even read if it is not wanted.
+        """
         return {
-            name: read(self.file, self.meant[meaning])
-            for name, (meaning, read) in readers.items()
-            if meaning in self.meant
+            name: read(f"{self.file}: column {self.meant[meaning].name}", self.meant[meaning])
+            for meaning, (name, read) in _COLUMNS.items()
+            if meaning in self.meant and (consent or meaning != "consent")
         }
 
-    def numbers(self, meaning: str) -> F64 | None:
-        """A column of costs or values; None if it is not there."""
-        return numbers_of(self.file, self.meant[meaning]) if meaning in self.meant else None
-
-    def by_id(self, meaning: str) -> dict[int | str, float] | None:
-        """The same by id."""
-        numbers = self.numbers(meaning)
+    def by_id(self, name: str) -> dict[int | str, float] | None:
+        """The ``costs`` or ``values`` by id; None if the table has none."""
+        numbers = self.columns().get(name)
         return None if numbers is None else dict(zip(self.ids, numbers.tolist(), strict=True))
 
+    def take(self, ids: Sequence[int | str], places: I64) -> Rows:
+        """The rows at some places, of these ids; cells are empty where a place is -1."""
+        import polars as pl
 
-def names_by_id(ids: Iterable[int | str], names: pl.Series | None) -> dict[int | str, str]:
-    """What entries are called, as people read it; those without a name are left out."""
-    texts = [] if names is None else texts_of(names.to_list())
-    return {entry: text for entry, text in zip(ids, texts, strict=False) if text is not None}
+        at = pl.Series(places).replace(-1, None)
+        meant = {meaning: column.gather(at) for meaning, column in self.meant.items()}
+        return replace(self, ids=ids, table=self.table.select(pl.all().gather(at)), meant=meant)
+
+
+def no_rows() -> Rows:
+    """What a table that nobody has says."""
+    import polars as pl
+
+    return Rows("", (), pl.DataFrame(), {})
 
 
 def campaign_tables(
@@ -105,6 +118,7 @@ def campaign_tables(
     wanted = [name for name in NAMES if named[name] is None]
     held: dict[str, Any] = {}
     about = None
+    looked = ""
     if queries is not None and not is_database(data):
         raise InputError("are for a database, and ", argument("data"), " names none.", argument="queries")
     if isinstance(data, Mapping):
@@ -117,9 +131,9 @@ def campaign_tables(
         if not folder.is_dir():
             raise InputError(f"must be a directory with an edge list; {shown_path(folder)} is none.", argument="data")
         held, about = table_files(folder, wanted)
+        looked = f" in {shown_path(data)}"
     tables = {name: held.get(name) if table is None else table for name, table in named.items()}
     if tables["edges"] is None:
-        looked = "" if isinstance(data, Mapping) or is_database(data) or data is None else f" in {shown_path(data)}"
         raise InputError(
             "a campaign needs an edge list: a file edges.csv (or followers.csv; also .tsv, .ndjson, .parquet) with "
             f"the columns source and target{looked}, or ",
@@ -136,21 +150,16 @@ def _check_tables(argument_name: str, tables: Iterable[str]) -> None:
         raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(NAMES)}.", argument=argument_name)
 
 
-def check_columns(columns: Any) -> dict[str, dict[str, str]]:
-    """Names of columns by table and meaning, checked."""
+def with_consent(columns: Any, consent: str | None) -> dict[str, dict[str, str]]:
+    """Names of columns by table and meaning, checked, with the column of users that is consent."""
     from tensorucb.tables import TABLES, check_names
 
     names_by_table = {} if columns is None else check_mapping("columns", columns, "a mapping of tables")
     _check_tables("columns", names_by_table)
-    return {
+    named = {
         table: check_names(f"columns[{table!r}]", names, [field.name for field in TABLES[table]])
         for table, names in names_by_table.items()
     }
-
-
-def with_consent(columns: Any, consent: str | None) -> dict[str, dict[str, str]]:
-    """Names of columns by table and meaning, with the column of users that is consent."""
-    named = check_columns(columns)
     if consent is not None:
         named["users"] = {**named.get("users", {}), "consent": check_text("consent", consent)}
     return named
@@ -188,25 +197,39 @@ def read_rows(
     described = contents.others.filter(first) if contents.others.width else contents.others
     meant = {field.name: frame[field.name].alias(contents.names[field.name]) for field in others if field.name in frame}
     if table == "products" and "name" in meant:
-        # What a product is called says what it is; what a person is called does not.
+        # Described by its name too, as in `rows_of_frame`.
         columns_by_name = {column.name: column for column in (*described.get_columns(), meant["name"])}
         described = pl.DataFrame([columns_by_name[name] for name in contents.columns if name in columns_by_name])
-    return Rows(ids, described, report, meant)
+    return Rows(report.file, ids, described, meant, str(report).split("\n"))
 
 
-def numbers_of(file: str, column: pl.Series) -> F64:
+def _numbers(name: str, column: pl.Series) -> F64:
     """A column of costs or of values; an empty cell counts as much as the average one."""
     numbers = column.to_numpy().astype(np.float64)
     there = np.isfinite(numbers)
     filled = np.where(there, numbers, numbers[there].mean() if there.any() else 0.0)
-    return check_array(f"{file}: column {column.name}", filled, (len(column),), low=0.0)
+    return check_array(name, filled, (len(column),), low=0.0)
 
 
-def _groups(file: str, column: pl.Series) -> NDArray[Any]:
+def _groups(name: str, column: pl.Series) -> NDArray[Any]:
     """A column of groups: whole numbers, or text; an empty cell is a group of its own, without a name."""
     if column.dtype.is_integer() and not column.null_count():
         return column.to_numpy()
     return np.array(["none" if label is None else str(label) for label in column.to_list()])
+
+
+def _consent(name: str, column: pl.Series) -> NDArray[np.bool_]:
+    """A column that says who consented; an empty cell is a no."""
+    return as_consent(name, column.to_list())
+
+
+_COLUMNS: dict[str, tuple[str, Callable[[str, pl.Series], NDArray[Any]]]] = {
+    "cost": ("costs", _numbers),
+    "group": ("groups", _groups),
+    "value": ("values", _numbers),
+    "consent": ("consent", _consent),
+}
+"""What a table may say of each row beside features: the argument of `create_campaign` for it, and its reader."""
 
 
 def features_of_strategies(rows: Rows) -> tuple[F64, list[str]]:
@@ -218,34 +241,41 @@ def features_of_strategies(rows: Rows) -> tuple[F64, list[str]]:
     return features, numeric
 
 
-def consent_of(file: str, column: pl.Series) -> NDArray[np.bool_]:
-    """A column that says who consented; an empty cell is a no."""
-    return as_consent(f"{file}: column {column.name}", column.to_list())
-
-
 def columns_named(settings: Mapping[str, Any], table: str) -> dict[str, str]:
     """Names of columns by meaning with which a campaign was created, of those that are called otherwise."""
     names: dict[str, str] = settings.get("columns", {}).get(table, {})
     return names
 
 
-class UserTable(NamedTuple):
-    """A table of users in the order of their ids: what describes them (None if nothing), names, and consent."""
+def rows_of_frame(
+    what: str, table: Any, ids: NDArray[Any], columns: Mapping[str, str], features: TableFeatures | None = None
+) -> Rows:
+    """A table of users or products that a caller hands over, with its rows in the order of ``ids``.
 
-    described: pl.DataFrame | None = None
-    names: pl.Series | None = None
-    consent: pl.Series | None = None
-
-
-def user_table(
-    table: Any, ids: NDArray[Any], columns: Mapping[str, str], features: TableFeatures | None = None
-) -> UserTable:
-    """The table of users that a caller hands over; ``columns`` are names by meaning, of those called otherwise."""
-    frame = in_order("user", table, ids, features)
-    special = {meaning: columns.get(meaning, meaning) for meaning in ("name", "consent")}
-    names, consent = (frame.get_column(name, default=None) for name in special.values())
-    described = frame.drop(special.values(), strict=False)
-    return UserTable(described if described.width else None, names, consent)
+    The column that names them is called as ``what`` says (``user`` or ``product``), or ``id``; columns that
+    ``features`` knows are none. Without it, rows are taken to be in this order, and there must be as many. ``columns``
+    are names by meaning, of those called otherwise.
+    """
+    index = getattr(getattr(table, "index", None), "name", None)
+    if index in (what, "id") and index not in table.columns:
+        table = table.reset_index()  # the index of pandas, where it names the rows
+    frame = as_frame(f"the table of {what}s", table)
+    described = set() if features is None else {*(column.name for column in features.columns), *features.left_out}
+    named = [name for name in (what, "id") if name in frame.columns and name not in described]
+    if len(named) > 1:
+        raise InputError(f"the table of {what}s has a column {what!r} and a column 'id'. Leave one of them out.")
+    if named:
+        frame = frame.drop(named)[order_of(what, frame[named[0]], ids)]
+    elif frame.height != len(ids):
+        raise ShapeError(
+            f"the table of {what}s has {frame.height:,} rows for {len(ids):,} {what}s, and no column {what!r} or 'id' "
+            "that names them. Add it, or give one row for each, in the order of the ids."
+        )
+    called = {meaning: columns.get(meaning, meaning) for meaning in ("name", "consent")}
+    meant = {meaning: frame[name] for meaning, name in called.items() if name in frame.columns}
+    # What a product is called says what it is; what a person is called does not.
+    kept = frame if what == "product" else frame.drop(called.values(), strict=False)
+    return Rows(f"the table of {what}s", ids.tolist(), kept, meant)
 
 
 def places_of(known_ids: NDArray[Any], ids: Sequence[Any] | pl.Series) -> I64:
@@ -267,33 +297,6 @@ def ids_of(users: Any, columns: Mapping[str, str] | None = None) -> Any:
 
     is_file = isinstance(users, os.PathLike) or (isinstance(users, str) and has_table_suffix(users))
     return listed_users("users", users, columns) if is_file or is_table(users) else users
-
-
-def in_order(what: str, table: Any, ids: NDArray[Any], features: TableFeatures | None = None) -> pl.DataFrame:
-    """The rows of a table of users or products in the order of ``ids``, without the column that names them.
-
-    That column is called as ``what`` says (``user`` or ``product``), or ``id``; columns that ``features`` knows are
-    none. Without it, rows are taken to be in this order, and there must be as many.
-    """
-    frame = as_frame(f"the table of {what}s", with_index(table, what))
-    described = set() if features is None else {*(column.name for column in features.columns), *features.left_out}
-    named = [name for name in (what, "id") if name in frame.columns and name not in described]
-    if len(named) > 1:
-        raise InputError(f"the table of {what}s has a column {what!r} and a column 'id'. Leave one of them out.")
-    if named:
-        return frame.drop(named)[order_of(what, frame[named[0]], ids)]
-    if frame.height != len(ids):
-        raise ShapeError(
-            f"the table of {what}s has {frame.height:,} rows for {len(ids):,} {what}s, and no column {what!r} or 'id' "
-            "that names them. Add it, or give one row for each, in the order of the ids."
-        )
-    return frame
-
-
-def with_index(table: Any, what: str) -> Any:
-    """A table with the index of pandas as a column, if that names the rows."""
-    index = getattr(getattr(table, "index", None), "name", None)
-    return table.reset_index() if index in (what, "id") and index not in table.columns else table
 
 
 def order_of(what: str, column: pl.Series, ids: NDArray[Any]) -> I64:

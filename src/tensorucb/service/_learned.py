@@ -109,7 +109,7 @@ def expected_of(handle: Handle, view: View, product: Id | None, strategies: tupl
     catalogues = view.catalogues()
     vectors = read_context(product, *catalogues).vectors
     features = catalogues[1].features
-    if strategies and features is not None:
+    if strategies:
         features = features[[catalogues[1].index(strategy) for strategy in strategies]]
     rows = contexts(vectors, features if strategies else None)
     return np.stack([handle.model.policy.prediction(context).expected() for context in rows])

@@ -16,9 +16,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-LAYOUT = "2026-11-18.4"
-"""The mark of these tables and of how `_protocol` packs batches. Whoever changes either gives another mark: a store
-that has another one is refused when it is opened."""
+LAYOUT = "2026-11-19.1"
+"""The mark of these tables, of how `_protocol` packs batches, and of what campaigns keep in blobs. Whoever changes any
+of these gives another mark: a store that has another one is refused when it is opened."""
 
 metadata = sa.MetaData()
 
