@@ -1,13 +1,14 @@
 """Files of delimited text, read line by line: what a line should be, what it is, and where it stands.
 
 Any file of a table has a suffix that tells its format; `text_source` reads those that are text, also gzipped, with
-line ends, byte order marks and quotes as programs and people write them.
+line ends, byte order marks and quotes as programs and people write them. `keep_cells` does so ahead of the reader.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -24,9 +25,11 @@ from tensorucb.memory import check_memory
 TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 PARQUET = ".parquet"
 LINES = (".ndjson", ".jsonl")
+CELLS = ".cells"  # after the suffix of a text file: its cells, as `keep_cells` wrote them
 LINE, FAULT, VALUE = "\0line", "\0fault", "\0value"  # columns beside those of the table
 _MARKS = {";": "semicolons", "\t": "tabs", ",": "commas"}
 _PIECE = 1 << 21
+_ABOUT = "about.json"
 
 
 class Source(NamedTuple):
@@ -44,7 +47,7 @@ class Source(NamedTuple):
 
 def suffix_of(path: Path, suffixes: Sequence[str] = (*TEXT, *LINES, PARQUET)) -> str:
     """The suffix of a file that tells its format, in lower case."""
-    name = path.name.lower()
+    name = path.name.lower().removesuffix(CELLS)
     suffix = next((suffix for suffix in suffixes if name.endswith(suffix)), None)
     if suffix is None:
         raise TableError(
@@ -113,6 +116,8 @@ def _mended(data: bytes) -> tuple[bytes, list[str]]:
 def text_source(source: Any, names: Sequence[str] | None, separator: str | None) -> Source:
     """The lines of a delimited text file; without ``names`` of columns the first line that is not blank has them."""
     path = check_path("path", source)
+    if path.suffix == CELLS:
+        return _kept_cells(path)
     data, remarks = _mended(_read_bytes(path))
     start = 0
     if names is None:
@@ -130,6 +135,30 @@ def text_source(source: Any, names: Sequence[str] | None, separator: str | None)
         columns = list(names)
     between = separator or ","
     return Source(path.name, columns, lambda _: _pieces(data, columns, between, start, names is None), True, remarks)
+
+
+def keep_cells(path: Path) -> Path:
+    """Go through a text file, and keep its cells in a folder beside it: whoever reads that needs little memory."""
+    source = text_source(path, None, None)
+    kept = path.with_name(f"{path.name}{CELLS}")
+    kept.mkdir()
+    for number, piece in enumerate(source.pieces(None)):
+        # Of a line that is sound nobody needs the text again.
+        cells = piece.with_columns(pl.when(pl.col(FAULT).is_not_null()).then(VALUE))
+        cells.write_parquet(kept / f"{number:06}{PARQUET}", compression="uncompressed")
+    (kept / _ABOUT).write_text(json.dumps({"columns": source.columns, "remarks": source.remarks}))
+    return kept
+
+
+def _kept_cells(kept: Path) -> Source:
+    about = json.loads((kept / _ABOUT).read_text())
+
+    def pieces(wanted: list[str] | None) -> Iterator[pl.DataFrame]:
+        names = None if wanted is None else [LINE, FAULT, VALUE, *wanted]
+        for piece in sorted(kept.glob(f"*{PARQUET}")):
+            yield pl.read_parquet(piece, columns=names, glob=False)
+
+    return Source(kept.stem, about["columns"], pieces, True, about["remarks"])
 
 
 def _pieces(data: bytes, columns: list[str], separator: str, start: int, header: bool) -> Iterator[pl.DataFrame]:
