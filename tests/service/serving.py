@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import uvicorn
 
 from cli.commands import run_json
@@ -16,6 +17,7 @@ from tensorucb.service import ServiceSettings, create_app
 # private: `run` ends only by a signal, which a thread never gets
 from tensorucb.service._app import configured, listening_socket
 
+WEB = httpx.Client(timeout=60.0)  # making one takes longer than a request
 FRESH = 1.1  # seconds after which a running service knows that a token was made or revoked, with some to spare
 
 

@@ -245,14 +245,6 @@ def _edges(storage):
         return list(zip(graph.ids[graph.sources].tolist(), graph.ids[graph.targets].tolist(), strict=True))
 
 
-def test_read_only_shows_and_changes_nothing(serve, storage):
-    client = serve(storage, read_only=True)
-    assert client.get("/campaigns/spring").status_code == 200
-    assert client.get("/campaigns/spring/progress").status_code == 200
-    assert "read-only" in problem(client.post(ROUNDS, json={"product": "tea", "k": 1}), 403, "StateError")
-    problem(client.delete("/campaigns/spring"), 403, "StateError")
-
-
 @pytest.mark.parametrize("rows", [10, 2_500_000])
 def test_a_parquet_file_is_measured_before_it_is_read(client, rows):
     ask(client)

@@ -14,7 +14,7 @@ import pytest
 
 from campaign.worlds import small_campaign
 from cli.commands import run
-from service.serving import add_token, bearer, connected, read_to_end, serving, talk
+from service.serving import WEB, add_token, bearer, connected, read_to_end, serving, talk
 from tensorucb.campaign import Campaign
 from tensorucb.graph import Graph
 
@@ -30,7 +30,6 @@ SAFE_HEADERS = {
 }
 SAFE_SOURCES = {"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"}
 SAFE_SOURCES |= {"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"}
-WEB = httpx.Client(timeout=60)  # making one takes longer than a request
 NASTY = (
     "<script>alert(1)</script>",
     "Robert'); DROP TABLE tensorucb_campaign; --",
@@ -41,12 +40,6 @@ NASTY = (
     "=cmd|'/c calc'!A1",
     "../../etc/passwd",
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _web_closed():
-    yield
-    WEB.close()
 
 
 @pytest.fixture(scope="module")

@@ -166,20 +166,6 @@ def _unpack_apart(path: Path) -> Path:
 
 
 @asynccontextmanager
-async def _received(request: Request) -> AsyncIterator[Path]:
-    """The body of a request as a file of ours, which nobody has looked into yet; it is gone after the block."""
-    form = form_of(request)
-    if form not in FORMS:
-        raise Refusal(415, f"rows come as {', '.join(FORMS)}, as the header Content-Type says; got {form[:80]!r}.")
-    with _reading(request.app.state.uploads) as folder:
-        path = folder / f"body{FORMS[form]}"
-        with path.open("wb") as file:
-            async for part in request.stream():
-                file.write(part)
-        yield path
-
-
-@asynccontextmanager
 async def received_rows(request: Request) -> AsyncIterator[Path | JsonRows]:
     """The rows of a request as `Campaign.tell` takes them; a short JSON text is read there for the first time."""
     form, length = form_of(request), request.headers.get("content-length", "")
@@ -193,9 +179,17 @@ async def received_rows(request: Request) -> AsyncIterator[Path | JsonRows]:
 
 @asynccontextmanager
 async def received_file(request: Request) -> AsyncIterator[Path]:
-    """The rows of a request as a file that was looked into."""
-    async with _received(request) as path:
-        yield await request.app.state.uploads.unpacked(path)
+    """The rows of a request as a file of ours that was looked into; it is gone after the block."""
+    form = form_of(request)
+    if form not in FORMS:
+        raise Refusal(415, f"rows come as {', '.join(FORMS)}, as the header Content-Type says; got {form[:80]!r}.")
+    uploads: Uploads = request.app.state.uploads
+    with _reading(uploads) as folder:
+        path = folder / f"body{FORMS[form]}"
+        with path.open("wb") as file:
+            async for part in request.stream():
+                file.write(part)
+        yield await uploads.unpacked(path)
 
 
 @asynccontextmanager
