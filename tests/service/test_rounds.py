@@ -359,3 +359,9 @@ def test_dirty_rows_are_left_out_and_counted(client):
         ("a user who is not in", [5]),
     ]
     assert "fields are separated by semicolons" in report["remarks"]
+    # Large enough for a process of its own, by lines that are blank.
+    large = f"{body}{(' ' * 99 + chr(10)) * 700}".encode()
+    again = client.post(place, content=large, headers=kind).json()
+    assert (again["accepted"], again["duplicates"]) == (0, 2)
+    assert again["left_out"][:2] == report["left_out"]
+    assert again["remarks"] == report["remarks"]

@@ -35,7 +35,7 @@ from tensorucb.campaign._network import as_consent
 from tensorucb.campaign._round import named_round
 from tensorucb.campaign._tables import ids_of
 from tensorucb.checks import check_choice, check_flag, check_id, check_path, check_text, refusal
-from tensorucb.client._bodies import as_json, record
+from tensorucb.client._bodies import as_json, record, upload_of
 from tensorucb.client._http import Connection
 from tensorucb.errors import ServiceError
 from tensorucb.files import staged
@@ -281,9 +281,11 @@ class RemoteCampaign:
         """The answer to rows; the other arguments, as parameters of the request, say how they are read."""
         responses, columns = given.pop("responses"), given.pop("columns") or {}
         tolerance = Tolerance.of(given.pop("strict"), given.pop("max_left_out"))
-        read = {"strict": tolerance.strict, "max_left_out": tolerance.most}
         named = [f"{field}:{column}" for field, column in columns.items()]
-        return self._service.upload(responses, *path, **_fields(given), **read, column=named)
+        params = {**_fields(given), "strict": tolerance.strict, "max_left_out": tolerance.most, "column": named}
+        with upload_of("responses", responses, short_as_text=True) as (_, content, kind):
+            headers = {"Content-Type": kind}
+            return self._service.send("POST", *path, params=params, content=content, headers=headers).json()
 
     def _ask(self, document: Any) -> Ask:
         return record(Ask, document).of(self)

@@ -27,6 +27,8 @@ from tensorucb.tables import read_file
 if TYPE_CHECKING:
     import polars as pl
 
+SMALL = 1 << 16
+"""Bytes of text that become a few megabytes at worst: starting a process for them would take longer."""
 MOST_ROWS = 2_000_000
 """The network of such a campaign has millions of edges; more rows at once would keep a campaign busy for minutes."""
 MOST_COLUMNS = 1_000
@@ -70,7 +72,7 @@ def unpack(path: Path) -> Path:
     """Look into a file that a stranger sent; the file to read instead, which is no larger than it looks."""
     if path.suffix == ".csv":
         _check_text(path)
-        return keep_cells(path)
+        return keep_cells(path) if path.stat().st_size > SMALL else path
     if path.suffix == ".parquet":
         frame = read_file(path, most_rows=MOST_ROWS + 1)
         _check_growth(frame, path.stat().st_size)

@@ -23,7 +23,7 @@ from starlette.datastructures import FormData, UploadFile
 from tensorucb._json_rows import JsonRows
 from tensorucb.errors import StateError, TableError
 from tensorucb.service._problems import Refusal, without
-from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, TooLargeError, body_rows, unpack
+from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, SMALL, TooLargeError, body_rows, unpack
 
 FORMS = {
     "application/json": ".json",
@@ -33,7 +33,6 @@ FORMS = {
 }
 """What a body of rows may be, and the ending of such a file."""
 
-_SMALL = 1 << 16  # bytes of text that become a few megabytes at worst: starting a process for them would take longer
 _AT_ONCE = 2  # processes that look into files; each may take a gigabyte
 _MOST_WAITING = 16
 _FOLDER = "tensorucb-uploads-"
@@ -91,7 +90,7 @@ class Uploads:
 
     async def unpacked(self, path: Path) -> Path:
         """A file that the service may read; what is wrong or too large is refused."""
-        small = path.suffix != ".parquet" and path.stat().st_size <= _SMALL
+        small = path.suffix != ".parquet" and path.stat().st_size <= SMALL
         if not small and self._looking.statistics().tasks_waiting >= _MOST_WAITING:
             raise Refusal(503, "too many files come at once; try again in 5 s.", headers={"Retry-After": "5"})
         if small:
@@ -169,7 +168,7 @@ def _unpack_apart(path: Path) -> Path:
 async def received_rows(request: Request) -> AsyncIterator[Path | JsonRows]:
     """The rows of a request as `Campaign.tell` takes them; a short JSON text is read there for the first time."""
     form, length = form_of(request), request.headers.get("content-length", "")
-    if form in ("application/json", "application/x-ndjson") and length.isdecimal() and int(length) <= _SMALL:
+    if form in ("application/json", "application/x-ndjson") and length.isdecimal() and int(length) <= SMALL:
         with _refusing():
             yield body_rows(await request.body(), "responses", lines=form == "application/x-ndjson")
         return
