@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,6 +47,29 @@ def add_token(storage: str, name: str, role: str) -> str:
 def bearer(token: str) -> dict[str, str]:
     """The header that shows a token."""
     return {"Authorization": f"Bearer {token}"}
+
+
+def listed(client: httpx.Client, path: str, **query: Any) -> list[dict[str, Any]]:
+    """All entries of a list, page after page."""
+    found: list[dict[str, Any]] = []
+    after = {}
+    while True:
+        page = client.get(path, params={**query, **after}).json()
+        assert len(page["items"]) <= query.get("limit", 50)
+        found += page["items"]
+        if page["next"] is None:
+            return found
+        after = {"after": page["next"]}
+
+
+def comes_true(found: Callable[[], bool], seconds: float = 30.0) -> bool:
+    """Whether something is so within a while."""
+    end = time.monotonic() + seconds
+    while not found():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def connected(url: str, timeout: float = 20.0) -> socket.socket:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from campaign.worlds import small_campaign
-from service.serving import add_token, bearer
+from service.serving import add_token, bearer, listed
 from service.test_rounds import ROUNDS, ask, problem
 from tensorucb.campaign import load_campaign
 from tensorucb.client import Client
@@ -208,15 +208,7 @@ def test_users_join_and_are_found(client):
     assert client.get("/campaigns/spring/users", params={"search": "zo"}).json()["items"] == [
         {"id": "zoe", "name": None, "cost": None}
     ]
-    seen, after = [], None
-    while True:
-        answer = client.get(
-            "/campaigns/spring/users", params={"limit": 12, **({"after": after} if after else {})}
-        ).json()
-        seen += [item["id"] for item in answer["items"]]
-        after = answer["next"]
-        if after is None:
-            break
+    seen = [item["id"] for item in listed(client, "/campaigns/spring/users", limit=12)]
     assert len(seen) == len(set(seen)) == 31
     opened = client.post(ROUNDS, json={"product": "tea", "users": ["zoe"]}).json()
     found = client.get("/campaigns/spring/users/zoe", params={"product": "tea"}).json()

@@ -11,6 +11,7 @@ import time
 import polars as pl
 import pytest
 
+from service.serving import comes_true, listed
 from service.test_doors import PYTHON
 from tensorucb.campaign import Campaign, load_campaign
 from tensorucb.store import open_store
@@ -294,17 +295,9 @@ def test_a_full_disk_is_refused_without_the_place_of_the_database(serve, storage
 def test_rounds_come_in_pages(client):
     for _ in range(5):
         ask(client, k=1)
-    seen, after = [], None
-    while True:
-        answer = client.get(ROUNDS, params={"limit": 2, **({"after": after} if after else {})}).json()
-        seen += [item["number"] for item in answer["items"]]
-        assert len(answer["items"]) <= 2
-        after = answer["next"]
-        if after is None:
-            break
-    assert seen == [5, 4, 3, 2, 1]
+    assert [item["number"] for item in listed(client, ROUNDS, limit=2)] == [5, 4, 3, 2, 1]
     client.post(f"{ROUNDS}/2/close")
-    assert [item["number"] for item in client.get(ROUNDS, params={"status": "closed"}).json()["items"]] == [2]
+    assert [item["number"] for item in listed(client, ROUNDS, status="closed")] == [2]
     problem(client.get(ROUNDS, params={"after": "????"}), 422)
     problem(client.get(ROUNDS, params={"limit": 501}), 422)
 
@@ -312,10 +305,7 @@ def test_rounds_come_in_pages(client):
 def test_due_rounds_close_by_themselves(client, serve):
     opened = ask(client, deadline=time.time() + 1.2)
     assert opened["status"] == "open"
-    end = time.monotonic() + 30.0
-    while client.get(f"{ROUNDS}/1").json()["status"] != "closed":
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    assert comes_true(lambda: client.get(f"{ROUNDS}/1").json()["status"] == "closed")
 
 
 def test_a_slow_ask_delays_neither_tell_nor_reads(client, monkeypatch):

@@ -30,7 +30,7 @@ from tensorucb.campaign import Campaign
 from tensorucb.errors import TensorUCBError
 from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._problems import Refusal, responses
-from tensorucb.service._shared import OPEN_TO_ALL, Opened, Reader
+from tensorucb.service._shared import OPEN_TO_ALL, Reader
 
 # Otherwise each number has a second line with the moment of its first use.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -64,8 +64,9 @@ async def healthz() -> Health:
 
 
 @router.get("/readyz", openapi_extra=OPEN_TO_ALL)
-async def readyz(campaigns: Opened) -> Health:
+async def readyz(request: Request) -> Health:
     """Whether the store can be read and the service is not about to stop."""
+    campaigns: OpenCampaigns = request.app.state.campaigns
     if campaigns.stopping.is_set():
         raise Refusal(503, "the service is about to stop.", kind="StateError")
     await campaigns.aside(campaigns.names)
