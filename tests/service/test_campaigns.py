@@ -247,15 +247,6 @@ def test_a_parquet_file_is_measured_before_it_is_read(client, rows):
     assert answer.status_code == (200 if rows == 10 else 413), answer.text
 
 
-def test_bodies_are_bounded(serve, storage):
-    client = serve(storage, max_body=4096)
-    ask(client)
-    rows = [{"user": "person-001", "time": 1.0}] * 1000
-    assert "4,096 bytes" in problem(client.post(f"{ROUNDS}/1/responses", json=rows), 413)
-    whole = client.post(f"{ROUNDS}/1/responses", json=rows[:3])
-    assert whole.status_code == 200
-
-
 def test_those_who_only_read_see_nobody_s_id(serve, storage):
     does, reads = (bearer(add_token(storage, role, role)) for role in ("operate", "read"))
     client = serve(storage)

@@ -41,7 +41,7 @@ _FREE_BYTES, _GROWTH = 8 * 2**20, 16
 """Packed tables of people and times grow ten times when they are unpacked; what grows more repeats itself."""
 
 MEMORY = 1536 * 2**20
-"""Bytes of addresses, beyond those of the started program. A CSV file of 64 MiB takes 1 GiB (and holds a quarter)."""
+"""Bytes of addresses, beyond those of the started program. A CSV file of 64 MiB takes a third of them."""
 SECONDS = 30
 """Of processor time; a file of 64 MiB takes 3 s."""
 PATIENCE = 60

@@ -138,7 +138,7 @@ def _unpack_apart(path: Path) -> Path:
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "POLARS_MAX_THREADS": "1",
-        "_RJEM_MALLOC_CONF": "narenas:1,retain:false,dirty_decay_ms:0",
+        "_RJEM_MALLOC_CONF": "narenas:1,retain:false",
     }
     command = [sys.executable, "-P", "-m", "tensorucb.service._unpack", str(path)]
     with suppress(subprocess.TimeoutExpired, ValueError):
