@@ -1,7 +1,7 @@
 """Files of delimited text, read line by line: what a line should be, what it is, and where it stands.
 
 Any file of a table has a suffix that tells its format; `text_source` reads those that are text, also gzipped, with
-line ends, byte order marks and quotes as programs and people write them. `keep_cells` does so ahead of the reader.
+line ends, byte order marks and quotes as programs and people write them. `keep` writes what was read for others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tensorucb.memory import check_memory
 TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 PARQUET = ".parquet"
 LINES = (".ndjson", ".jsonl")
-CELLS = ".cells"  # after the suffix of a text file: its cells, as `keep_cells` wrote them
+KEPT = ".kept"  # after the name of a file: its table, as `keep` wrote it
 LINE, FAULT, VALUE = "\0line", "\0fault", "\0value"  # columns beside those of the table
 _MARKS = {";": "semicolons", "\t": "tabs", ",": "commas"}
 _PIECE = 1 << 21
@@ -47,7 +47,7 @@ class Source(NamedTuple):
 
 def suffix_of(path: Path, suffixes: Sequence[str] = (*TEXT, *LINES, PARQUET)) -> str:
     """The suffix of a file that tells its format, in lower case."""
-    name = path.name.lower().removesuffix(CELLS)
+    name = path.name.lower()
     suffix = next((suffix for suffix in suffixes if name.endswith(suffix)), None)
     if suffix is None:
         raise TableError(
@@ -116,8 +116,6 @@ def _mended(data: bytes) -> tuple[bytes, list[str]]:
 def text_source(source: Any, names: Sequence[str] | None, separator: str | None) -> Source:
     """The lines of a delimited text file; without ``names`` of columns the first line that is not blank has them."""
     path = check_path("path", source)
-    if path.suffix == CELLS:
-        return _kept_cells(path)
     data, remarks = _mended(_read_bytes(path))
     start = 0
     if names is None:
@@ -137,28 +135,28 @@ def text_source(source: Any, names: Sequence[str] | None, separator: str | None)
     return Source(path.name, columns, lambda _: _pieces(data, columns, between, start, names is None), True, remarks)
 
 
-def keep_cells(path: Path) -> Path:
-    """Go through a text file, and keep its cells in a folder beside it: whoever reads that needs little memory."""
-    source = text_source(path, None, None)
-    kept = path.with_name(f"{path.name}{CELLS}")
+def keep(source: Source, path: Path) -> Path:
+    """Write what a table says to a folder beside its file: whoever reads that needs little memory."""
+    kept = path.with_name(f"{path.name}{KEPT}")
     kept.mkdir()
     for number, piece in enumerate(source.pieces(None)):
         # Of a line that is sound nobody needs the text again.
         cells = piece.with_columns(pl.when(pl.col(FAULT).is_not_null()).then(VALUE))
         cells.write_parquet(kept / f"{number:06}{PARQUET}", compression="uncompressed")
-    (kept / _ABOUT).write_text(json.dumps({"columns": source.columns, "remarks": source.remarks}))
+    about = {"origin": path.name, "columns": source.columns, "text": source.text, "remarks": source.remarks}
+    (kept / _ABOUT).write_text(json.dumps(about))
     return kept
 
 
-def _kept_cells(kept: Path) -> Source:
-    about = json.loads((kept / _ABOUT).read_text())
+def kept_source(kept: Path) -> Source:
+    """The table that `keep` wrote to a folder."""
 
     def pieces(wanted: list[str] | None) -> Iterator[pl.DataFrame]:
         names = None if wanted is None else [LINE, FAULT, VALUE, *wanted]
         for piece in sorted(kept.glob(f"*{PARQUET}")):
             yield pl.read_parquet(piece, columns=names, glob=False)
 
-    return Source(kept.stem, about["columns"], pieces, True, about["remarks"])
+    return Source(**json.loads((kept / _ABOUT).read_text()), pieces=pieces)
 
 
 def _pieces(data: bytes, columns: list[str], separator: str, start: int, header: bool) -> Iterator[pl.DataFrame]:

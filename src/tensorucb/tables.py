@@ -26,6 +26,7 @@ import polars as pl
 from tensorucb._cells import How, guess, parse
 from tensorucb._delimited import (
     FAULT,
+    KEPT,
     LINE,
     LINES,
     PARQUET,
@@ -35,6 +36,7 @@ from tensorucb._delimited import (
     between_fields,
     file_errors,
     first_line,
+    kept_source,
     suffix_of,
     text_source,
 )
@@ -171,7 +173,7 @@ def read(
     zone
         The time zone of dates, and of times that name none.
     """
-    came = _source_of(name, source, header, separator)
+    came = source_of(name, source, header, separator)
     error = TableError if isinstance(source, str | os.PathLike) else InputError
     names = find_columns(came.origin, came.columns, fields, columns, usually, part_of, error)
     how = How(came.text, zone)
@@ -210,7 +212,7 @@ def read(
 
 def first_rows(name: str, source: Any, most: int) -> pl.DataFrame:
     """The first rows of a table, with all its columns, before anything is checked or left out."""
-    return next(_source_of(name, source).pieces(None)).head(most).drop(LINE, FAULT, VALUE)
+    return next(source_of(name, source).pieces(None)).head(most).drop(LINE, FAULT, VALUE)
 
 
 def listed_users(name: str, source: Any, columns: Mapping[str, str] | None = None) -> list[str]:
@@ -232,6 +234,8 @@ def listed_users(name: str, source: Any, columns: Mapping[str, str] | None = Non
 
 def is_text(source: Any) -> bool:
     """Whether a table is a file of delimited text."""
+    if _is_kept(source):
+        return kept_source(source).text
     return isinstance(source, str | os.PathLike) and suffix_of(check_path("path", source)) in TEXT
 
 
@@ -239,10 +243,19 @@ def _is_written(source: Any) -> bool:
     """Whether a table is text, in which a number is not told from how it is written."""
     if isinstance(source, JsonRows):
         return source.written
+    if _is_kept(source):
+        return kept_source(source).text
     return isinstance(source, str | os.PathLike) and suffix_of(check_path("path", source)) != PARQUET
 
 
-def _source_of(name: str, source: Any, header: Sequence[str] | None = None, separator: str | None = None) -> Source:
+def _is_kept(source: Any) -> bool:
+    return isinstance(source, Path) and source.suffix == KEPT
+
+
+def source_of(name: str, source: Any, header: Sequence[str] | None = None, separator: str | None = None) -> Source:
+    """Where the cells of a table come from; ``name`` is what errors call it if it is no file."""
+    if _is_kept(source):
+        return kept_source(source)
     return text_source(source, header, separator) if is_text(source) else _frame_source(name, source)
 
 

@@ -16,6 +16,7 @@ from service.test_rounds import ROUNDS, ask, problem
 from tensorucb.campaign import load_campaign
 from tensorucb.client import Client
 
+NDJSON = "application/x-ndjson"
 EDGES = b"source,target\nann,bob\nann,cid\nbob,cid\ncid,ann\n"
 PRODUCTS = b"product,kind\ntea,food\njam,food\nsoap,home\n"
 
@@ -40,6 +41,10 @@ def test_a_campaign_is_created_listed_and_deleted(client):
         "/campaigns/new/products", content=PRODUCTS + b"pot,home\n", headers={"Content-Type": "text/csv"}
     )
     assert added.json() == {"added": 1, "known": 3, "total": 4, "report": ["body.csv: 4 rows, 4 kept"]}
+    added = client.post(
+        "/campaigns/new/products", content=b'{"product": "mug", "kind": "home"}', headers={"Content-Type": NDJSON}
+    )
+    assert added.json()["report"][0].startswith("body.ndjson: 1 ")
     assert client.delete("/campaigns/new").status_code == 204
     problem(client.get("/campaigns/new"), 404, "UnknownIdError")
     problem(client.delete("/campaigns/new"), 404, "UnknownIdError")

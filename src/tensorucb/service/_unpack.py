@@ -19,10 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tensorucb._delimited import between_fields, keep_cells
-from tensorucb._json_rows import JsonRows, json_frame
+from tensorucb._delimited import between_fields, keep
+from tensorucb._json_rows import JsonRows
 from tensorucb.errors import TableError
-from tensorucb.tables import read_file
+from tensorucb.tables import read_file, source_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,15 +72,12 @@ def unpack(path: Path) -> Path:
     """Look into a file that a stranger sent; the file to read instead, which is no larger than it looks."""
     if path.suffix == ".csv":
         _check_text(path)
-        return keep_cells(path) if path.stat().st_size > SMALL else path
+        return keep(source_of("", path), path) if path.stat().st_size > SMALL else path
     if path.suffix == ".parquet":
         frame = read_file(path, most_rows=MOST_ROWS + 1)
         _check_growth(frame, path.stat().st_size)
-    else:
-        frame = json_frame(body_rows(path.read_bytes(), path.name, lines=path.suffix == ".ndjson"))
-    plain = path.with_suffix(".parquet")
-    frame.write_parquet(plain, compression="uncompressed")
-    return plain
+        return keep(source_of("", frame), path)
+    return keep(source_of("", body_rows(path.read_bytes(), path.name, lines=path.suffix == ".ndjson")), path)
 
 
 def _check_text(path: Path) -> None:
