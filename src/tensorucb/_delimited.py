@@ -1,13 +1,14 @@
 """Files of delimited text, read line by line: what a line should be, what it is, and where it stands.
 
 Any file of a table has a suffix that tells its format; `text_source` reads those that are text, also gzipped, with
-line ends, byte order marks and quotes as programs and people write them.
+line ends, byte order marks and quotes as programs and people write them. `keep` writes what was read for others.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -24,9 +25,11 @@ from tensorucb.memory import check_memory
 TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 PARQUET = ".parquet"
 LINES = (".ndjson", ".jsonl")
+KEPT = ".kept"  # after the name of a file: its table, as `keep` wrote it
 LINE, FAULT, VALUE = "\0line", "\0fault", "\0value"  # columns beside those of the table
 _MARKS = {";": "semicolons", "\t": "tabs", ",": "commas"}
 _PIECE = 1 << 21
+_ABOUT = "about.json"
 
 
 class Source(NamedTuple):
@@ -134,6 +137,36 @@ def text_source(path: Path, names: Sequence[str] | None, separator: str | None) 
         return _pieces(data, columns, between, start, names is None)
 
     return Source(path.name, columns, pieces, text=True, written=True, remarks=remarks)
+
+
+def keep(source: Source, path: Path) -> Path:
+    """Write what a table says to a folder beside its file: whoever reads that needs little memory."""
+    kept = path.with_name(f"{path.name}{KEPT}")
+    kept.mkdir()
+    for number, piece in enumerate(source.pieces(None)):
+        # Of a line that is sound nobody needs the text again.
+        cells = piece.with_columns(pl.when(pl.col(FAULT).is_not_null()).then(VALUE))
+        cells.write_parquet(kept / f"{number:06}{PARQUET}", compression="uncompressed")
+    about = source._replace(origin=path.name)._asdict()
+    del about["pieces"]
+    (kept / _ABOUT).write_text(json.dumps(about))
+    return kept
+
+
+def is_kept(path: Path) -> bool:
+    """Whether `keep` wrote this."""
+    return path.suffix == KEPT and (path / _ABOUT).is_file()
+
+
+def kept_source(kept: Path) -> Source:
+    """The table that `keep` wrote to a folder."""
+
+    def pieces(wanted: list[str] | None) -> Iterator[pl.DataFrame]:
+        names = None if wanted is None else [LINE, FAULT, VALUE, *wanted]
+        for piece in sorted(kept.glob(f"*{PARQUET}")):
+            yield pl.read_parquet(piece, columns=names, glob=False)
+
+    return Source(**json.loads((kept / _ABOUT).read_text()), pieces=pieces)
 
 
 def _pieces(data: bytes, columns: list[str], separator: str, start: int, header: bool) -> Iterator[pl.DataFrame]:

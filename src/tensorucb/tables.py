@@ -35,6 +35,8 @@ from tensorucb._delimited import (
     between_fields,
     file_errors,
     first_line,
+    is_kept,
+    kept_source,
     suffix_of,
     text_source,
 )
@@ -173,7 +175,7 @@ def read(
     zone
         The time zone of dates, and of times that name none.
     """
-    came = _source_of(name, source, header, separator)
+    came = source_of(name, source, header, separator)
     error = TableError if isinstance(source, str | os.PathLike) else InputError
     names = find_columns(came.origin, came.columns, fields, columns, usually, part_of, error)
     patterns = [column for column in (came.columns if others else names.values()) if _PATTERN.fullmatch(column)]
@@ -215,7 +217,7 @@ def read(
 
 def first_rows(name: str, source: Any, most: int) -> pl.DataFrame:
     """The first rows of a table, with all its columns, before anything is checked or left out."""
-    return next(_source_of(name, source).pieces(None)).head(most).drop(LINE, FAULT, VALUE)
+    return next(source_of(name, source).pieces(None)).head(most).drop(LINE, FAULT, VALUE)
 
 
 def listed_users(name: str, source: Any, columns: Mapping[str, str] | None = None) -> list[str]:
@@ -240,8 +242,10 @@ def is_text(source: Any) -> bool:
     return isinstance(source, str | os.PathLike) and suffix_of(check_path("path", source)) in TEXT
 
 
-def _source_of(name: str, source: Any, header: Sequence[str] | None = None, separator: str | None = None) -> Source:
-    """Where the cells of a table come from, whatever it is."""
+def source_of(name: str, source: Any, header: Sequence[str] | None = None, separator: str | None = None) -> Source:
+    """Where the cells of a table come from; ``name`` is what errors call it if it is no file."""
+    if isinstance(source, Path) and is_kept(source):
+        return kept_source(source)
     if is_text(source):
         return text_source(Path(source), header, separator)
     if not isinstance(source, str | os.PathLike):

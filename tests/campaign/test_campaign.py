@@ -366,6 +366,13 @@ def test_the_silence_of_a_new_edge_is_not_learned_by_an_old_round():
     assert counts(grow_first=False) == 0.0
 
 
+def test_a_history_without_rows_teaches_nothing():
+    campaign = small_campaign()
+    report = campaign.import_history([])
+    assert (report.rounds, report.responses) == (0, 0)
+    assert campaign.rounds() == ()
+
+
 def test_history_comes_first_and_once():
     campaign = small_campaign(policy=Thompson())
     ask = campaign.ask("tea", 3)

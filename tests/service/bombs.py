@@ -277,7 +277,7 @@ def send(client: httpx.Client, bomb: Bomb) -> httpx.Response:
 
 @dataclass
 class Watch:
-    """The memory of a process and of those that it starts, in MB; how long others waited meanwhile, in seconds.
+    """The memory of a process, in MB; how long others waited meanwhile, in seconds.
 
     Of the process only what is its own counts, since the system may drop pages of its programs' files at any time.
     """
@@ -285,7 +285,6 @@ class Watch:
     process: int
     before: float
     peak: float
-    child: float = 0.0
     waited: list[float] = field(default_factory=list)
 
     @property
@@ -296,8 +295,6 @@ class Watch:
     def look(self) -> None:
         """Measure once."""
         self.peak = max(self.peak, _status(self.process, "RssAnon"))
-        for child in _children(self.process):
-            self.child = max(self.child, _status(child, "VmHWM"))
 
 
 @contextmanager
@@ -326,16 +323,6 @@ def watching(process: int, url: str) -> Iterator[Watch]:
         over.set()
         for thread in threads:
             thread.join(timeout=60)
-
-
-def _children(process: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{process}/task").iterdir():
-        try:
-            found += [int(child) for child in (task / "children").read_text().split()]
-        except OSError:
-            continue
-    return found
 
 
 def _status(process: int, name: str) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,31 +41,23 @@ def chromium() -> Iterator[Any]:
             browser.close()
 
 
-@dataclass
-class Watched:
-    """What a page said on its console, and the hosts that it asked."""
-
-    page: Any
-    errors: list[str] = field(default_factory=list)
-    hosts: set[str] = field(default_factory=set)
-
-
 @contextmanager
 def opened(
     browser: Any, url: str, *, width: int = 1280, mode: str = "light", timezone: str | None = None
-) -> Iterator[Watched]:
-    """A page of its own; at the end there must be no error on its console and no request to another host."""
+) -> Iterator[tuple[Any, list[str]]]:
+    """A page of its own and its console's errors; at the end there must be none, and no request to another host."""
     size = {"width": width, "height": 800}
     context = browser.new_context(viewport=size, color_scheme=mode, base_url=url, timezone_id=timezone)
     context.set_default_timeout(SECONDS)
     page = context.new_page()
-    watched = Watched(page)
-    page.on("console", lambda said: watched.errors.append(said.text) if said.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: watched.errors.append(str(error)))
-    page.on("request", lambda request: watched.hosts.add(urlsplit(request.url).netloc))
+    errors: list[str] = []
+    hosts: set[str] = set()
+    page.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
     try:
-        yield watched
-        assert watched.errors == [], watched.errors
-        assert watched.hosts == {urlsplit(url).netloc}
+        yield page, errors
+        assert errors == [], errors
+        assert hosts == {urlsplit(url).netloc}
     finally:
         context.close()

@@ -14,7 +14,7 @@ import pytest
 
 from campaign.worlds import small_campaign
 from service.browser import chromium
-from service.serving import serving
+from service.serving import WEB, serving
 from service.shops import shop
 
 API = "/api/v1"
@@ -27,6 +27,12 @@ def fill(url: str) -> None:
     strategies = {"email": [1.0, 0.0], "letter": [0.0, 1.0]}
     costs = {"letter": 2.0}
     small_campaign(url, name="autumn", clock=time.time, strategies=strategies, strategy_costs=costs).disconnect()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _web_closed() -> Iterator[None]:
+    yield
+    WEB.close()
 
 
 @pytest.fixture

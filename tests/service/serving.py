@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import uvicorn
 
 from cli.commands import run_json
@@ -16,6 +18,7 @@ from tensorucb.service import ServiceSettings, create_app
 # private: `run` ends only by a signal, which a thread never gets
 from tensorucb.service._app import configured, listening_socket
 
+WEB = httpx.Client(timeout=60.0)  # making one takes longer than a request
 FRESH = 1.1  # seconds after which a running service knows that a token was made or revoked, with some to spare
 
 
@@ -44,6 +47,29 @@ def add_token(storage: str, name: str, role: str) -> str:
 def bearer(token: str) -> dict[str, str]:
     """The header that shows a token."""
     return {"Authorization": f"Bearer {token}"}
+
+
+def listed(client: httpx.Client, path: str, **query: Any) -> list[dict[str, Any]]:
+    """All entries of a list, page after page."""
+    found: list[dict[str, Any]] = []
+    after = {}
+    while True:
+        page = client.get(path, params={**query, **after}).json()
+        assert len(page["items"]) <= query.get("limit", 50)
+        found += page["items"]
+        if page["next"] is None:
+            return found
+        after = {"after": page["next"]}
+
+
+def comes_true(found: Callable[[], bool], seconds: float = 30.0) -> bool:
+    """Whether something is so within a while."""
+    end = time.monotonic() + seconds
+    while not found():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def connected(url: str, timeout: float = 20.0) -> socket.socket:

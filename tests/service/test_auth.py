@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from campaign.worlds import small_campaign
 from cli.commands import run
-from service.serving import FRESH, add_token, serving
+from service.serving import FRESH, WEB, add_token, serving
 from service.serving import bearer as _bearer
 
 # private: a login lasts hours, so its clock is moved
@@ -18,13 +18,6 @@ from tensorucb.service._tokens import SESSION, Principal, TokenBook
 from tensorucb.store import open_store
 
 API = "/api/v1"
-WEB = httpx.Client(timeout=60)  # making one takes longer than a request
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _web_closed():
-    yield
-    WEB.close()
 
 
 @pytest.fixture(scope="module")

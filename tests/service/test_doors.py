@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,9 @@ from tensorucb import errors
 from tensorucb.campaign import load_campaign
 from tensorucb.client import Client
 from tensorucb.errors import InputError, Words, argument, call
+
+PYTHON = r"\w=[ ,.]|\w\(|None|True|False|add_"
+"""What no message of the service has: arguments, calls and constants of Python."""
 
 
 class Mistake(NamedTuple):
@@ -167,6 +171,7 @@ def test_each_door_says_it_in_its_own_words(doors: Doors, mistake: Mistake) -> N
     assert mistake.command in by_command(doors, mistake)
     document = over_http(doors, mistake)
     assert mistake.http in document["detail"]
+    assert not re.search(PYTHON, document["detail"])
     # Whoever uses the client reads Python's words again, whatever the service's are.
     if ": input should" not in document["detail"]:
         assert in_python(doors.client.campaign(mistake.campaign), mistake) == said

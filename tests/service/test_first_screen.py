@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from campaign.worlds import Clock, out_pairs, small_campaign
-from service.browser import SECONDS, chromium, opened
+from service.browser import SECONDS, opened
 from service.conftest import API
 from service.serving import add_token, bearer, serving
 from tensorucb import load_campaign
@@ -132,13 +132,12 @@ def test_the_service_says_it_to_all_who_may_read(storage):
         assert httpx.get(f"{url}{API}/attention", timeout=60).status_code == 401
 
 
-def test_the_page_shows_it_on_its_first_screen_and_in_the_campaign(storage):
+def test_the_page_shows_it_on_its_first_screen_and_in_the_campaign(browser, storage):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     expect = playwright.expect
     expect.set_options(timeout=SECONDS)
     first, second = all_attention(storage)["spring"]
-    with serving(storage) as url, chromium() as browser, opened(browser, url) as seen:
-        page = seen.page
+    with serving(storage) as url, opened(browser, url) as (page, _):
         page.goto("/")
         needed = page.get_by_role("region", name="Needs attention")
         expect(needed.locator("li")).to_have_count(1)

@@ -14,7 +14,7 @@ import pytest
 
 from campaign.worlds import small_campaign
 from cli.commands import run
-from service.serving import add_token, bearer, connected, read_to_end, serving, talk
+from service.serving import WEB, add_token, bearer, connected, read_to_end, serving, talk
 from tensorucb.campaign import Campaign
 from tensorucb.graph import Graph
 
@@ -30,7 +30,6 @@ SAFE_HEADERS = {
 }
 SAFE_SOURCES = {"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"}
 SAFE_SOURCES |= {"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"}
-WEB = httpx.Client(timeout=60)  # making one takes longer than a request
 NASTY = (
     "<script>alert(1)</script>",
     "Robert'); DROP TABLE tensorucb_campaign; --",
@@ -41,12 +40,6 @@ NASTY = (
     "=cmd|'/c calc'!A1",
     "../../etc/passwd",
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _web_closed():
-    yield
-    WEB.close()
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +203,7 @@ _ASK = f"{API}/campaigns/spring/rounds"
 def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(url):
     answer = talk(url, _head(_ASK, "Content-Type: application/json", "Content-Length: 65537"))
     assert answer.startswith(b"HTTP/1.1 413")
-    assert b"at most 65,536 bytes" in answer
+    assert b"at most 65,536 bytes; send it in parts" in answer
     assert b"connection: close" in answer.lower()
     assert talk(url, _head(_ASK, f"Content-Length: {'9' * 19}")).startswith(b"HTTP/1.1 413")
 
@@ -498,6 +491,3 @@ def test_a_key_sent_again_does_nothing_twice_and_gives_nothing_away(tmp_path):
         # Without a token, a key that was overheard is worth nothing.
         _refused(WEB.post(f"{url}{_ASK}", json={"product": "tea", "k": 2}, headers=key), 401)
         _refused(WEB.post(f"{url}{_ASK}", json={"product": "soap", "k": 1}, headers=bob | key), 422)
-        for bad in ("", "x" * 201, "a b"):
-            answer = WEB.post(f"{url}{_ASK}", json={"product": "tea", "k": 2}, headers=ann | {"Idempotency-Key": bad})
-            assert answer.status_code == 422

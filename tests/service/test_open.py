@@ -4,19 +4,11 @@ import sqlite3
 import time
 
 from campaign.worlds import small_campaign
-from service.serving import add_token, bearer
+from service.serving import add_token, bearer, comes_true
 from tensorucb import delete_campaign
 from tensorucb.service._tokens import TokenBook  # private: how often it masks an id is what a search costs
 
 USERS = "/campaigns/spring/users"
-
-
-def _until(found):
-    for _ in range(200):
-        if found():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_rounds_are_closed_in_time_whoever_opened_them(serve, storage):
@@ -25,7 +17,7 @@ def test_rounds_are_closed_in_time_whoever_opened_them(serve, storage):
     # Meanwhile somebody opens a round elsewhere, and its time is over at once.
     with small_campaign(storage, name="due", clock=time.time) as campaign:
         campaign.ask("tea", 2, deadline=time.time() + 0.5)
-    assert _until(lambda: client.get("/campaigns/due/rounds/1").json()["status"] == "closed")
+    assert comes_true(lambda: client.get("/campaigns/due/rounds/1").json()["status"] == "closed")
     assert client.get("/campaigns/spring/rounds/1").json()["status"] == "open"
     assert client.get("/campaigns/due").json()["behind"] == 0
 
@@ -38,7 +30,7 @@ def test_a_campaign_that_cannot_be_closed_does_not_stop_the_others(serve, storag
     # The first is named before the second; whoever looks at it finds that a bit has flipped.
     with sqlite3.connect(storage.removeprefix("sqlite:///")) as database:
         database.execute("UPDATE tensorucb_campaign SET created = created + 1 WHERE campaign = 1")
-    assert _until(lambda: client.get("/campaigns/autumn/rounds/1").json()["status"] == "closed")
+    assert comes_true(lambda: client.get("/campaigns/autumn/rounds/1").json()["status"] == "closed")
     assert client.get("/campaigns/spring/rounds/1").status_code == 500
 
 

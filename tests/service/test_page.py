@@ -62,8 +62,7 @@ def all_drawn(page):
 
 def test_from_files_to_a_learned_round(browser, url):
     files, pairs = shop_files()
-    with opened(browser, url) as seen, opened(browser, url) as other:
-        page = seen.page
+    with opened(browser, url) as (page, _), opened(browser, url) as (other, _):
         page.goto("/#/new")
         page.get_by_label("Name", exact=True).fill("by-hand")
         for label, payload in files.items():
@@ -95,9 +94,9 @@ def test_from_files_to_a_learned_round(browser, url):
             page.get_by_role("link", name="Download as CSV").click()
         assert other_user in download.value.path().read_text("utf-8")
 
-        other.page.goto("/#/c/by-hand")
-        other.page.get_by_role("link", name="All rounds").focus()
-        chart = other.page.locator(".chart svg.marks").first
+        other.goto("/#/c/by-hand")
+        other.get_by_role("link", name="All rounds").focus()
+        chart = other.locator(".chart svg.marks").first
         expect(chart.get_by_text("still open")).to_be_visible()
         contacted = {int(text[-2:]) for text in (other_user, *chosen[1:])}
         told = [(a, b) for a, b in pairs if a in contacted]
@@ -114,14 +113,13 @@ def test_from_files_to_a_learned_round(browser, url):
         expect(page.locator(".note.good").get_by_text("The round is closed.")).to_be_visible()
         # The other window has followed by itself: the point of the round is no longer an open one.
         expect(chart.get_by_text("still open")).to_have_count(0)
-        expect(other.page.get_by_text("All rounds are closed")).to_be_visible()
-        expect(other.page.get_by_role("link", name="All rounds")).to_be_focused()
+        expect(other.get_by_text("All rounds are closed")).to_be_visible()
+        expect(other.get_by_role("link", name="All rounds")).to_be_focused()
 
 
 @pytest.mark.slow
 def test_markup_in_names_is_text(browser, url):
-    with opened(browser, url) as seen:
-        page = seen.page
+    with opened(browser, url) as (page, _):
         page.goto("/")
         page.get_by_role("link", name="other").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("other")
@@ -133,8 +131,7 @@ def test_markup_in_names_is_text(browser, url):
 
 @pytest.mark.slow
 def test_an_error_repeats_the_words_of_the_library(browser, url):
-    with opened(browser, url) as seen:
-        page = seen.page
+    with opened(browser, url) as (page, errors):
         page.goto("/#/c/spring/next")
         page.get_by_label("Product", exact=True).fill("coffee")
         page.get_by_role("button", name="Propose users").click()
@@ -145,8 +142,8 @@ def test_an_error_repeats_the_words_of_the_library(browser, url):
         page.get_by_label("Leave out users contacted within").fill("soon")
         page.get_by_role("button", name="Propose users").click()
         expect(page.get_by_role("alert")).to_contain_text("“Leave out users contacted within” must be")
-        assert len(seen.errors) == 2  # the browser's own lines on the refused requests
-        seen.errors.clear()
+        assert len(errors) == 2  # the browser's own lines on the refused requests
+        errors.clear()
 
 
 IN_PAGE_WORDS = """async ([source, parts, labels]) => {
@@ -185,10 +182,10 @@ def test_a_campaign_is_managed_and_deleted(browser, tmp_path):
     """Whoever deletes or forgets types the name."""
     edges, products = (payload["buffer"] for payload in shop_files()[0].values())
     files = {"edges": ("edges.csv", edges), "products": ("products.csv", products)}
-    with serving(f"sqlite:///{tmp_path}/c.db") as url, opened(browser, url) as seen:
+    with serving(f"sqlite:///{tmp_path}/c.db") as url, opened(browser, url) as (page, _):
         made = httpx.post(f"{url}/api/v1/campaigns", data={"settings": '{"name": "a.b"}'}, files=files, timeout=60.0)
         assert made.status_code == 201, made.text
-        page = seen.page
+        page = page
         page.goto("/")
         page.get_by_role("link", name="a.b").click()
         page.get_by_role("link", name="Manage").click()
@@ -231,8 +228,7 @@ def test_a_campaign_is_managed_and_deleted(browser, tmp_path):
 
 @pytest.mark.slow
 def test_a_user_is_found_and_chosen_in_the_network(browser, url):
-    with opened(browser, url) as seen:
-        page = seen.page
+    with opened(browser, url) as (page, _):
         page.goto("/#/c/spring/network")
         expect(page.get_by_role("img", name="Picture of the network with 30 users")).to_be_visible()
         page.get_by_label("Find a user").fill("person-007")
@@ -249,8 +245,7 @@ def test_a_user_is_found_and_chosen_in_the_network(browser, url):
 def test_by_keyboard_alone(browser, url):
     """From files to a closed round; a filter; somebody opts out, and somebody is forgotten."""
     files, _ = shop_files()
-    with opened(browser, url) as seen:
-        page = seen.page
+    with opened(browser, url) as (page, _):
         page.goto("/")
         expect(page.get_by_role("link", name="spring")).to_be_visible()
 
@@ -333,15 +328,14 @@ def test_log_in_with_a_token_and_not_without(browser, tmp_path):
     storage = f"sqlite:///{tmp_path}/c.db"
     small_campaign(storage).disconnect()
     tokens = {role: add_token(storage, role, role) for role in ("read", "operate")}
-    with serving(storage) as url, opened(browser, url) as seen:
-        page = seen.page
+    with serving(storage) as url, opened(browser, url) as (page, errors):
         page.goto("/#/c/spring")
         expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
         page.get_by_label("Token").fill("nonsense")
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("alert")).to_contain_text("knows no such token")
-        assert all("401" in error for error in seen.errors)
-        seen.errors.clear()
+        assert all("401" in error for error in errors)
+        errors.clear()
         page.get_by_label("Token").fill(tokens["read"])
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("spring")
@@ -361,9 +355,9 @@ def test_log_in_with_a_token_and_not_without(browser, tmp_path):
 
 @pytest.mark.slow
 def test_the_description_of_the_api_is_shown_without_other_hosts(browser, url):
-    with opened(browser, url) as seen:
-        seen.page.goto("/api/docs")
-        expect(seen.page.get_by_text("/api/v1/campaigns", exact=True).first).to_be_visible()
+    with opened(browser, url) as (page, _):
+        page.goto("/api/docs")
+        expect(page.get_by_text("/api/v1/campaigns", exact=True).first).to_be_visible()
 
 
 @pytest.mark.slow
@@ -373,8 +367,7 @@ def test_ten_thousand_users(browser, tmp_path):
     create_campaign("large", graph=box.graph, policy=HighDegree(), products=products, storage=storage).disconnect()
     with load_campaign("large", storage=storage) as campaign:
         campaign.ask("p0", k=500)
-    with serving(storage) as url, opened(browser, url, width=390) as seen:
-        page = seen.page
+    with serving(storage) as url, opened(browser, url, width=390) as (page, _):
         page.goto("/#/c/large/network")
         expect(page.get_by_role("img", name="Picture of the network with 10,000 users")).to_be_visible()
         page.goto("/#/c/large/rounds/1")
@@ -389,8 +382,7 @@ def test_the_campaigns_own_strategies_are_the_ones_that_are_ticked(browser, tmp_
     offers = {"mail": [1.0, 0.0], "visit": [0.0, 1.0]}
     asks = {"strategies": ["visit"], "per_user": True}
     small_campaign(url, strategies=offers, ask=asks, clock=time.time).disconnect()
-    with serving(url) as address, opened(browser, address) as seen:
-        page = seen.page
+    with serving(url) as address, opened(browser, address) as (page, _):
         page.goto("/#/c/spring/next")
         expect(page.get_by_label("visit", exact=True)).to_be_checked()
         expect(page.get_by_label("mail", exact=True)).not_to_be_checked()
@@ -403,8 +395,7 @@ def test_the_proposal_is_what_is_accepted_and_an_early_close_asks(browser, tmp_p
     asks = {"k": 6, "holdout": 0.34, "cooldown": "3d"}
     caps = {"contact_cap": "5/30d", "contact_group": "all"}
     small_campaign(url, window="9d", ask=asks, clock=time.time, **caps).disconnect()
-    with serving(url) as address, opened(browser, address) as seen:
-        page = seen.page
+    with serving(url) as address, opened(browser, address) as (page, errors):
         page.goto("/#/c/spring/next")
         page.get_by_text("Limits: budget").click()
         for label, kept in (
@@ -453,6 +444,6 @@ def test_the_proposal_is_what_is_accepted_and_an_early_close_asks(browser, tmp_p
         page.get_by_role("button", name="Close and learn").click()
         expect(page.locator(".note.good").get_by_text("The round is closed.")).to_be_visible()
         # Chromium notes each of the two refusals.
-        assert len(seen.errors) == 2
-        assert all("409" in error for error in seen.errors)
-        seen.errors.clear()
+        assert len(errors) == 2
+        assert all("409" in error for error in errors)
+        errors.clear()

@@ -104,8 +104,7 @@ def worlds(shops: Pages) -> Pages:
 def test_every_view_fits_and_has_landmarks_labels_and_no_serious_finding(
     browser: Any, worlds: Pages, script: str, width: int, mode: str
 ) -> None:
-    with opened(browser, worlds.url, width=width, mode=mode) as seen:
-        page = seen.page
+    with opened(browser, worlds.url, width=width, mode=mode) as (page, errors):
         for view, press, shows, refused in VIEWS:
             if page.url.endswith(f"/#/{view}"):  # the same view twice begins anew
                 page.goto("/#/login")
@@ -128,8 +127,8 @@ def test_every_view_fits_and_has_landmarks_labels_and_no_serious_finding(
             expect(page.locator("h1")).to_have_count(1)
             for landmark in ("header", "main", "nav"):
                 expect(page.locator(landmark).first).to_be_visible()
-            assert bool(seen.errors) == refused, (view, seen.errors)
-            seen.errors.clear()
+            assert bool(errors) == refused, (view, errors)
+            errors.clear()
             if page.get_by_role("dialog").count():
                 page.keyboard.press("Escape")
 
@@ -140,12 +139,11 @@ def test_the_login_a_reader_and_an_empty_list_have_no_serious_finding(
     storage = f"sqlite:///{tmp_path}/c.db"
     small_campaign(storage).disconnect()
     token = add_token(storage, "guest", "read")
-    with serving(storage) as url, opened(browser, url, width=390) as seen:
-        page = seen.page
+    with serving(storage) as url, opened(browser, url, width=390) as (page, errors):
         page.goto("/")
         expect(page.get_by_label("Token")).to_be_visible()
         assert findings(page, script) == []
-        seen.errors.clear()  # the browser's own line on the request without a token
+        errors.clear()  # the browser's own line on the request without a token
         page.get_by_label("Token").fill(token)
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_text("role: read")).to_be_visible()
@@ -157,4 +155,4 @@ def test_the_login_a_reader_and_an_empty_list_have_no_serious_finding(
         page.goto("/#/")
         expect(page.get_by_role("heading", name="No campaign yet")).to_be_visible()
         assert findings(page, script) == []
-        seen.errors.clear()  # a view that follows the campaign may hear that it is gone
+        errors.clear()  # a view that follows the campaign may hear that it is gone

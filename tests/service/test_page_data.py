@@ -84,8 +84,7 @@ def test_columns_are_mapped_on_the_page_and_the_options_are_kept(browser: Any, t
     expect.set_options(timeout=SECONDS)
     storage = f"sqlite:///{tmp_path}/c.db"
     nasty = "<img src=x onerror=alert(1)>"
-    with serving(storage) as url, opened(browser, url, width=width) as seen:
-        page = seen.page
+    with serving(storage) as url, opened(browser, url, width=width) as (page, _):
         page.goto("/#/new")
         for label, text in (("Network", EDGES), ("Products", PRODUCTS), ("Users", USERS.replace("silver", nasty))):
             payload = {"name": "any.csv", "mimeType": "text/csv", "buffer": text.encode()}

@@ -46,8 +46,7 @@ def storage(tmp_path, played):
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_people_opt_out_and_in_and_the_reason_is_said(browser, storage, width):
-    with serving(storage) as url, opened(browser, url, width=width) as seen:
-        page = seen.page
+    with serving(storage) as url, opened(browser, url, width=width) as (page, _):
         page.goto("/#/c/spring/people")
         facts = page.get_by_role("list", name="People")
         expect(facts.get_by_role("listitem").filter(has_text="others without consent")).to_contain_text("1")
@@ -92,8 +91,7 @@ def test_people_opt_out_and_in_and_the_reason_is_said(browser, storage, width):
 
 
 def test_somebody_is_opted_out_by_keyboard_alone(browser, storage):
-    with serving(storage) as url, opened(browser, url) as seen:
-        page = seen.page
+    with serving(storage) as url, opened(browser, url) as (page, _):
         page.goto("/#/c/spring/people")
         page.get_by_label("May this user be contacted?").focus()
         page.keyboard.press("Tab")
@@ -111,14 +109,13 @@ def test_somebody_is_opted_out_by_keyboard_alone(browser, storage):
 
 def test_a_reader_sees_rules_and_no_forms(browser, storage):
     token = add_token(storage, "guest", "read")
-    with serving(storage) as url, opened(browser, url) as seen:
-        page = seen.page
+    with serving(storage) as url, opened(browser, url) as (page, errors):
         page.goto("/#/c/spring/people")
         page.get_by_label("Token").fill(token)
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("region", name="Rules of the campaign")).to_be_visible()
         expect(page.get_by_role("button", name="Opt out")).to_have_count(0)
-        seen.errors.clear()  # the browser's own line on the request before the log-in
+        errors.clear()  # the browser's own line on the request before the log-in
 
 
 def test_the_plan_of_a_hold_out_is_that_of_the_library(browser, storage):
@@ -126,8 +123,7 @@ def test_the_plan_of_a_hold_out_is_that_of_the_library(browser, storage):
         plan = campaign.plan_lift("tea", 6, holdout=0.5, rounds=12, power=0.7)
         needed = campaign.plan_lift("tea", effect=0.5).rounds
         lift = campaign.lift()
-    with serving(storage) as url, opened(browser, url, width=390) as seen:
-        page = seen.page
+    with serving(storage) as url, opened(browser, url, width=390) as (page, _):
         page.goto("/#/c/spring/lift")
         measured = page.get_by_role("list", name="What contact adds")
         expect(measured).to_contain_text(f"{100 * lift.difference:+.2f}".replace("-", "−"))
@@ -158,8 +154,7 @@ def test_revenue_and_return_on_cost_are_those_of_the_library(browser, storage):
     with load_campaign("spring", storage=storage) as campaign:
         progress, last = campaign.progress(), campaign.round(3)
     revenue = progress.revenue
-    with serving(storage) as url, opened(browser, url) as seen:
-        page = seen.page
+    with serving(storage) as url, opened(browser, url) as (page, _):
         page.goto("/#/c/spring")
         facts = page.get_by_role("list", name="Key numbers")
         expect(facts).to_contain_text(f"{money(revenue.closed)}revenue of closed rounds")

@@ -32,8 +32,7 @@ def all_drawn(page):
 
 
 def test_a_view_is_filtered_and_its_address_shows_the_same_to_somebody_else(browser, url):
-    with opened(browser, url) as seen, opened(browser, url) as other:
-        page = seen.page
+    with opened(browser, url) as (page, _), opened(browser, url) as (other, _):
         page.goto("/#/c/shop")
         all_drawn(page)
         rounds = page.get_by_role("region", name="Rounds", exact=True).locator("tbody tr")
@@ -44,12 +43,12 @@ def test_a_view_is_filtered_and_its_address_shows_the_same_to_somebody_else(brow
         expect(rounds).to_have_count(2)
         assert "product=p1" in page.url
         assert "until=2026-01-03" in page.url
-        other.page.goto(page.url.removeprefix(url))
-        all_drawn(other.page)
-        expect(other.page.get_by_role("region", name="Rounds", exact=True).locator("tbody tr")).to_have_count(2)
-        expect(other.page.get_by_label("Product", exact=True)).to_have_value("p1")
-        other.page.get_by_role("link", name="All rounds").click()
-        expect(other.page.get_by_role("region", name="Rounds", exact=True).locator("tbody tr")).to_have_count(2)
+        other.goto(page.url.removeprefix(url))
+        all_drawn(other)
+        expect(other.get_by_role("region", name="Rounds", exact=True).locator("tbody tr")).to_have_count(2)
+        expect(other.get_by_label("Product", exact=True)).to_have_value("p1")
+        other.get_by_role("link", name="All rounds").click()
+        expect(other.get_by_role("region", name="Rounds", exact=True).locator("tbody tr")).to_have_count(2)
         page.get_by_label("Strategy", exact=True).select_option(label="By phone (s2)")
         expect(page.get_by_role("heading", name="No such round")).to_be_visible()
 
@@ -78,8 +77,7 @@ def test_figures_are_taken_home_as_a_picture_and_as_numbers(browser, url):
         blank.close()
         return found
 
-    with opened(browser, url, mode="dark") as seen:
-        page = seen.page
+    with opened(browser, url, mode="dark") as (page, _):
         page.goto("/#/c/shop")
         all_drawn(page)
         card = page.get_by_role("region", name="Responses beside expectation")
@@ -106,8 +104,7 @@ def test_figures_are_taken_home_as_a_picture_and_as_numbers(browser, url):
 
 
 def test_what_is_chosen_goes_along_from_view_to_view(browser, url):
-    with opened(browser, url) as seen:
-        page = seen.page
+    with opened(browser, url) as (page, _):
         page.goto("/#/c/shop?segment=country")
         all_drawn(page)
         page.get_by_label("Product", exact=True).select_option(label="Green tea (p1)")
@@ -134,8 +131,7 @@ def test_what_is_chosen_goes_along_from_view_to_view(browser, url):
 def test_days_are_those_of_the_campaign_wherever_it_is_looked_at(browser, url, shops, seventy):
     noon = 1_767_268_800.0  # of 2026-01-01 in UTC: one in the morning of the second in Auckland
     shop(shops.storage, "kiwi", 3, start=noon, timezone="Pacific/Auckland")
-    with opened(browser, url, timezone="America/New_York") as seen:
-        page = seen.page
+    with opened(browser, url, timezone="America/New_York") as (page, _):
         dates = page.get_by_role("region", name="Rounds", exact=True).locator("tbody td:nth-child(2)")
         for name, days, until in (("shop", range(6, 0, -1), 2), ("kiwi", range(4, 1, -1), 3)):
             page.goto(f"/#/c/{name}")
@@ -156,8 +152,7 @@ def test_days_are_those_of_the_campaign_wherever_it_is_looked_at(browser, url, s
 
 def test_an_old_round_that_is_still_open_is_on_the_first_screen(browser, url, shops):
     shop(shops.storage, "late", 20, left_open=(2,))
-    with opened(browser, url) as seen:
-        page = seen.page
+    with opened(browser, url) as (page, _):
         page.goto("/#/c/late")
         expect(page.get_by_text("1 round open")).to_be_visible()
         expect(page.get_by_role("listitem").filter(has_text="Round 2 for")).to_contain_text("responses so far")
@@ -169,8 +164,7 @@ def test_an_old_round_that_is_still_open_is_on_the_first_screen(browser, url, sh
 
 
 def test_names_stand_before_ids_and_both_are_found(browser, url):
-    with opened(browser, url) as seen:
-        page = seen.page
+    with opened(browser, url) as (page, _):
         page.goto("/#/c/shop/next")
         product = page.get_by_label("Product", exact=True)
         expect(product).to_have_value("Green tea")
@@ -228,8 +222,7 @@ def test_those_who_only_read_see_no_names_of_people(tmp_path):
 
 
 def test_segments_are_shown_with_a_mark_on_small_ones(browser, url):
-    with opened(browser, url, width=390) as seen:
-        page = seen.page
+    with opened(browser, url, width=390) as (page, _):
         page.goto("/#/c/shop")
         all_drawn(page)
         page.get_by_label("Split users by").select_option("country")
@@ -246,8 +239,7 @@ def test_segments_are_shown_with_a_mark_on_small_ones(browser, url):
 
 
 def test_seventy_rounds_are_put_together_by_week(browser, url, seventy):
-    with opened(browser, url) as seen:
-        page = seen.page
+    with opened(browser, url) as (page, _):
         page.goto("/#/c/autumn")
         all_drawn(page)
         expect(page.get_by_text("70 closed rounds, by week")).to_be_visible()
@@ -264,8 +256,7 @@ def test_seventy_rounds_are_put_together_by_week(browser, url, seventy):
 
 
 def test_campaigns_are_compared_by_keyboard_alone(browser, url, seventy):
-    with opened(browser, url) as seen:
-        page = seen.page
+    with opened(browser, url) as (page, _):
         page.goto("/")
         for name in ("shop", "autumn"):
             page.get_by_label(f"Compare {name}").focus()
@@ -292,10 +283,10 @@ def test_campaigns_are_compared_by_keyboard_alone(browser, url, seventy):
         page.reload()
         expect(page.get_by_label("To", exact=True)).to_have_value("2026-01-02")
         expect(rows.nth(1).locator("td").first).to_have_text("2")
-    with opened(browser, url, width=390, mode="dark") as seen:
-        seen.page.goto("/#/compare?c=shop&c=stall")
-        all_drawn(seen.page)
-        expect(seen.page.get_by_role("region", name="Campaigns side by side").locator("tbody tr")).to_have_count(2)
-        assert seen.page.evaluate(SIDEWAYS) <= 0
-        seen.page.goto("/#/compare?c=shop")
-        expect(seen.page.get_by_role("heading", name="Nothing to compare")).to_be_visible()
+    with opened(browser, url, width=390, mode="dark") as (page, _):
+        page.goto("/#/compare?c=shop&c=stall")
+        all_drawn(page)
+        expect(page.get_by_role("region", name="Campaigns side by side").locator("tbody tr")).to_have_count(2)
+        assert page.evaluate(SIDEWAYS) <= 0
+        page.goto("/#/compare?c=shop")
+        expect(page.get_by_role("heading", name="Nothing to compare")).to_be_visible()

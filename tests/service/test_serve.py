@@ -116,8 +116,10 @@ def test_read_only_shows_everything_and_changes_nothing(storage):
         assert web.get("/campaigns/spring").json()["rounds"] == 2
         assert web.get("/campaigns/spring/progress").status_code == 200
         refused = web.post("/campaigns/spring/rounds", json={"product": "tea", "k": 1})
-        assert refused.status_code == 403
-        assert "read-only" in refused.json()["detail"]
+        for answer in (refused, web.delete("/campaigns/spring")):
+            assert answer.status_code == 403
+            assert answer.json()["type"].endswith(":StateError")
+            assert "read-only" in answer.json()["detail"]
         assert httpx.get(f"{url}/metrics").status_code == 200
         assert web.get("/campaigns/spring").json()["rounds"] == 2
 

@@ -31,21 +31,20 @@ def test_many_readers_at_once_get_whole_answers_of_their_own(storage):
     assert all(len(answer.headers.get_list("x-request-id")) == 1 for answer in answers)
 
 
-def test_a_reader_sees_what_was_written_before_they_came(storage):
-    with serving(storage) as url, ThreadPoolExecutor(CLIENTS) as clients:
-        over = threading.Event()
+def test_a_reader_sees_what_was_written_before_they_came(client):
+    over = threading.Event()
 
-        def read(_):
-            with httpx.Client(base_url=f"{url}{API}", timeout=60) as web:
-                while not over.is_set():
-                    web.get("/campaigns/spring")
+    def read(_):
+        with httpx.Client(base_url=client.base_url, timeout=60) as web:
+            while not over.is_set():
+                web.get("/campaigns/spring")
 
+    with ThreadPoolExecutor(CLIENTS) as clients:
         readers = [clients.submit(read, number) for number in range(CLIENTS - 1)]
-        with httpx.Client(base_url=f"{url}{API}", timeout=60) as web:
-            before = web.get("/campaigns/spring").json()["rounds"]
-            for number in range(1, 6):
-                web.post("/campaigns/spring/rounds", json={"product": "tea", "k": 1})
-                assert web.get("/campaigns/spring").json()["rounds"] == before + number
+        before = client.get("/campaigns/spring").json()["rounds"]
+        for number in range(1, 6):
+            client.post("/campaigns/spring/rounds", json={"product": "tea", "k": 1})
+            assert client.get("/campaigns/spring").json()["rounds"] == before + number
         over.set()
         for reader in readers:
             reader.result()
@@ -67,13 +66,12 @@ def test_nobody_gets_what_somebody_else_may_see(storage):
     assert {status for known, status in found if known == len(headers)} == {401}
 
 
-def test_a_reader_who_goes_away_takes_the_answer_from_nobody(storage):
-    with serving(storage) as url, httpx.Client(base_url=f"{url}{API}", timeout=60) as web:
-        for _ in range(20):
-            with contextlib.suppress(httpx.TimeoutException):
-                httpx.get(f"{url}{API}/campaigns/spring", timeout=0.001)
-            assert web.get("/campaigns/spring").status_code == 200
-        assert web.get("/campaigns/nowhere").status_code == 404
-        time.sleep(0.05)
-        assert web.delete("/campaigns/autumn").status_code == 204
-        assert web.get("/campaigns/autumn").status_code == 404
+def test_a_reader_who_goes_away_takes_the_answer_from_nobody(client):
+    for _ in range(20):
+        with contextlib.suppress(httpx.TimeoutException):
+            httpx.get(f"{client.base_url}campaigns/spring", timeout=0.001)
+        assert client.get("/campaigns/spring").status_code == 200
+    assert client.get("/campaigns/nowhere").status_code == 404
+    time.sleep(0.05)
+    assert client.delete("/campaigns/autumn").status_code == 204
+    assert client.get("/campaigns/autumn").status_code == 404

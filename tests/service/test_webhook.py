@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from campaign.worlds import Clock, small_campaign
+from service.serving import comes_true
 from tensorucb import copy_campaign, load_campaign
 from tensorucb.client import Client
 from tensorucb.errors import InputError
@@ -64,14 +65,6 @@ def receiver():
     found.close()
 
 
-def _until(found):
-    for _ in range(400):
-        if found():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def _genuine(headers, body, secret):
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     key = base64.b64decode(secret.removeprefix("whsec_"))
@@ -91,8 +84,8 @@ def test_a_service_tells_of_rounds_that_close(serve, storage, receiver):
     opened = client.post(rounds, json={"product": "tea", "k": 3, "holdout": 0.4}).json()
     client.post(rounds, json={"product": "soap", "k": 2, "deadline": time.time() + 1.0})
     client.post(f"{rounds}/2/close")
-    assert _until(lambda: client.get("/campaigns/spring").json()["webhook"]["error"] == "the receiver answered 500")
-    assert _until(lambda: client.get("/campaigns/spring").json()["webhook"]["delivered"] == 2)
+    assert comes_true(lambda: client.get("/campaigns/spring").json()["webhook"]["error"] == "the receiver answered 500")
+    assert comes_true(lambda: client.get("/campaigns/spring").json()["webhook"]["delivered"] == 2)
     found = client.get("/campaigns/spring").json()["webhook"]
     assert found == {"url": receiver.url, "delivered": 2, "pending": 0, "failed": 0, "error": None}
     assert receiver.rounds() == [2, 2, 3]
@@ -112,9 +105,9 @@ def test_what_is_due_outlives_a_restart(serve, storage, receiver):
         assert campaign.status().webhook.pending == 1
     assert receiver.came == []
     serve(storage)
-    assert _until(lambda: receiver.rounds() == [1])
+    assert comes_true(lambda: receiver.rounds() == [1])
     with load_campaign("spring", storage=storage) as campaign:
-        assert _until(lambda: campaign.status().webhook.delivered == 1)
+        assert comes_true(lambda: campaign.status().webhook.delivered == 1)
         assert campaign.deliver() == 0
     assert receiver.rounds() == [1]
 
@@ -260,6 +253,6 @@ def test_the_client_sets_and_removes_it(client, receiver):
         campaign = python.campaign("spring")
         assert campaign.set_webhook(receiver.url, SECRET) == SECRET
         campaign.close(campaign.ask("tea", 2).id)
-        assert _until(lambda: campaign.status().webhook.delivered == 1)
+        assert comes_true(lambda: campaign.status().webhook.delivered == 1)
         campaign.remove_webhook()
         assert campaign.status().webhook is None

@@ -142,7 +142,7 @@ def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> _
     at = resolved.rows
     catalogues = view.catalogues()
     products = strategies = labels = [None] * at.size
-    if product is None:
+    if product is None and at.size:
         products = _entries(batch, "product", at, catalogues[0])
     if batch.texts("strategy") is not None and catalogues[1].ids:
         if isinstance(product, list | tuple):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import io
 import os
 import re
 import uuid
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tensorucb.campaign import (
     Ask,
+    Campaign,
     CampaignProgress,
     CampaignStatus,
     Explanation,
@@ -32,12 +35,15 @@ from tensorucb.campaign._network import as_consent
 from tensorucb.campaign._round import named_round
 from tensorucb.campaign._tables import ids_of
 from tensorucb.checks import check_choice, check_flag, check_id, check_path, check_text, refusal
-from tensorucb.client._bodies import as_json, record
+from tensorucb.client._bodies import as_json, record, upload_of
 from tensorucb.client._http import Connection
 from tensorucb.errors import ServiceError
 from tensorucb.files import staged
-from tensorucb.moments import Duration
 from tensorucb.reports import Tolerance
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Given = dict[str, Any]
 
 _MANIFEST = "manifest.json"
 
@@ -49,6 +55,25 @@ def request_key(request_id: str | None) -> str:
     if not re.fullmatch("[!-~]{1,200}", check_text("request_id", request_id)):
         raise refusal("request_id", "1 to 200 visible ASCII characters without spaces", request_id)
     return request_id
+
+
+def _same_as(
+    method: Callable[Concatenate[Any, P], Any],
+) -> Callable[[Callable[[Any, Given], T]], Callable[Concatenate[Any, P], T]]:
+    """Makes a method take what the campaign's own one takes; it gets all of it by name, defaults included."""
+    signature = inspect.signature(method)
+
+    def decorate(send: Callable[[Any, Given], T]) -> Callable[Concatenate[Any, P], T]:
+        @functools.wraps(send)
+        def call(self: Any, /, *args: P.args, **named: P.kwargs) -> T:
+            bound = signature.bind(self, *args, **named)
+            bound.apply_defaults()
+            return send(self, {name: value for name, value in bound.arguments.items() if name != "self"})
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call
+
+    return decorate
 
 
 class RemoteCampaign:
@@ -88,7 +113,7 @@ class RemoteCampaign:
         segment: str | None = None,
     ) -> CampaignProgress:
         """How it is going; ``rounds`` is how many of the last rounds it lists, by default 200."""
-        return record(CampaignProgress, self._service.get("progress", **_given(locals())))
+        return record(CampaignProgress, self._service.get("progress", **_fields(locals())))
 
     def attention(self) -> tuple[Notice, ...]:
         """What needs a person today, the most urgent first."""
@@ -98,18 +123,10 @@ class RemoteCampaign:
         """Compare followers of contacted and of held-out users."""
         return record(Lift, self._service.get("lift"))
 
-    def plan_lift(
-        self,
-        product: int | str | None = None,
-        k: int | None = None,
-        *,
-        holdout: float | None = None,
-        rounds: int | None = None,
-        effect: float | None = None,
-        power: float = 0.8,
-    ) -> LiftPlan:
+    @_same_as(Campaign.plan_lift)
+    def plan_lift(self, given: Given) -> LiftPlan:
         """Say how many rounds with a hold-out show which effect of contact; leave out what is asked for."""
-        return record(LiftPlan, self._service.get("lift", "plan", **_given(locals())))
+        return record(LiftPlan, self._service.get("lift", "plan", **_fields(given)))
 
     def products(self) -> tuple[int | str, ...]:
         """Ids of the catalogue's products."""
@@ -141,74 +158,22 @@ class RemoteCampaign:
         """One round, by its id or its number."""
         return self._ask(self._service.get("rounds", _round(round_id)))
 
-    def ask(
-        self,
-        product: Any = None,
-        k: int | None = None,
-        *,
-        strategies: Sequence[int | str] | str | None = None,
-        per_user: bool | None = None,
-        exclude: Any = None,
-        candidates: Any = None,
-        must_include: Any = None,
-        cooldown: Duration | None = None,
-        audience_rest: Duration | None = None,
-        costs: Any = None,
-        budget: float | None = None,
-        groups: Any = None,
-        quotas: Mapping[Any, int] | int | None = None,
-        minima: Mapping[Any, int] | int | None = None,
-        holdout: float | None = None,
-        shadow: Any = None,
-        users: Any = None,
-        window: Duration | None = None,
-        deadline: float | Duration | datetime | None = None,
-        credit: str | None = None,
-        objective: str | None = None,
-        epsilon: float | None = None,
-        request_id: str | None = None,
-        proposal: str | None = None,
-    ) -> Ask:
+    @_same_as(Campaign.ask)
+    def ask(self, given: Given) -> Ask:
         """Open a round, as :meth:`Campaign.ask <tensorucb.campaign.Campaign.ask>` does.
 
         ``request_id`` is the request's key: asking again with the same one returns the same round, also from another
         client.
         """
-        return self._ask(self._service.post(_given(locals()), "rounds", key=request_key(request_id)))
+        return self._ask(self._service.post(_fields(given), "rounds", key=request_key(given["request_id"])))
 
-    def preview(
-        self,
-        product: Any = None,
-        k: int | None = None,
-        *,
-        strategies: Sequence[int | str] | str | None = None,
-        per_user: bool | None = None,
-        exclude: Any = None,
-        candidates: Any = None,
-        must_include: Any = None,
-        cooldown: Duration | None = None,
-        audience_rest: Duration | None = None,
-        costs: Any = None,
-        budget: float | None = None,
-        groups: Any = None,
-        quotas: Mapping[Any, int] | int | None = None,
-        minima: Mapping[Any, int] | int | None = None,
-        holdout: float | None = None,
-        shadow: Any = None,
-        users: Any = None,
-        window: Duration | None = None,
-        deadline: float | Duration | datetime | None = None,
-        credit: str | None = None,
-        objective: str | None = None,
-        epsilon: float | None = None,
-        request_id: str | None = None,
-        proposal: str | None = None,
-    ) -> Preview:
+    @_same_as(Campaign.preview)
+    def preview(self, given: Given) -> Preview:
         """Say what :meth:`ask` with the same arguments would choose now, and why; opens nothing.
 
         With ``users``, these are judged beside the campaign's own choice.
         """
-        return record(Preview, self._service.post(_given(locals()), "preview"))
+        return record(Preview, self._service.post(_fields(given), "preview"))
 
     def explain(self, round_id: str | int | Ask, user: int | str | None = None) -> Explanation | RoundExplanation:
         """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
@@ -216,44 +181,20 @@ class RemoteCampaign:
         document = self._service.get("rounds", _round(round_id), "explanation", user=asked)
         return record(RoundExplanation, document) if "seeds" in document else record(Explanation, document)
 
-    def tell(
-        self,
-        round_id: str | int | Ask,
-        responses: Any,
-        *,
-        strict: bool = False,
-        max_left_out: float = 0.5,
-        columns: Mapping[str, str] | None = None,
-    ) -> TellReport:
+    @_same_as(Campaign.tell)
+    def tell(self, given: Given) -> TellReport:
         """Store responses of a round, durably; again, late or in any order."""
-        options = _options(strict, max_left_out, columns)
-        return record(TellReport, self._service.upload(responses, "rounds", _round(round_id), "responses", **options))
+        return record(TellReport, self._upload(given, "rounds", _round(given.pop("round_id")), "responses"))
 
-    def tell_log(
-        self,
-        responses: Any,
-        *,
-        strict: bool = False,
-        max_left_out: float = 0.5,
-        columns: Mapping[str, str] | None = None,
-    ) -> TellLogReport:
+    @_same_as(Campaign.tell_log)
+    def tell_log(self, given: Given) -> TellLogReport:
         """Store the rows of a log that belong to rounds, such as all purchases since yesterday."""
-        options = _options(strict, max_left_out, columns)
-        return record(TellLogReport, self._service.upload(responses, "responses", **options))
+        return record(TellLogReport, self._upload(given, "responses"))
 
-    def import_history(
-        self,
-        responses: Any,
-        product: int | str | None = None,
-        *,
-        window: Duration | None = None,
-        strict: bool = False,
-        max_left_out: float = 0.5,
-        columns: Mapping[str, str] | None = None,
-    ) -> HistoryReport:
+    @_same_as(Campaign.import_history)
+    def import_history(self, given: Given) -> HistoryReport:
         """Learn from past campaigns or from a log of purchases, before everything else in the order of learning."""
-        options = {**_options(strict, max_left_out, columns), "product": product, "window": as_json("window", window)}
-        return record(HistoryReport, self._service.upload(responses, "history", **options))
+        return record(HistoryReport, self._upload(given, "history"))
 
     def close(self, round_id: str | int | Ask, *, early: bool = False) -> Ask:
         """Close a round: silence becomes "no", and the model learns it; ``early`` if most of its window is to come."""
@@ -267,29 +208,22 @@ class RemoteCampaign:
         """Close the rounds whose deadline has passed; returns their ids. The service does so by itself."""
         return list(self._service.post(None, "expire")["closed"])
 
-    def add_products(self, ids: Any, features: Any, values: Any = None) -> None:
+    @_same_as(Campaign.add_products)
+    def add_products(self, given: Given) -> None:
         """Add products to the catalogue: one row of numbers each, and what a response to each is worth."""
-        self._service.post(_given(locals()), "products")
+        self._service.post(_fields(given), "products")
 
-    def add_strategies(self, ids: Any, features: Any, costs: Any = None) -> None:
+    @_same_as(Campaign.add_strategies)
+    def add_strategies(self, given: Given) -> None:
         """Add strategies to the catalogue: one row of features each, and what each adds to the cost of a contact."""
-        self._service.post(_given(locals()), "strategies")
+        self._service.post(_fields(given), "strategies")
 
-    def add_users(
-        self,
-        ids: Any,
-        features: Any = None,
-        sources: Any = (),
-        targets: Any = (),
-        *,
-        costs: Any = None,
-        groups: Any = None,
-        values: Any = None,
-        consent: Any = None,
-    ) -> None:
+    @_same_as(Campaign.add_users)
+    def add_users(self, given: Given) -> None:
         """Add users (possibly none) and edges ``sources → targets`` between any users."""
-        consent = None if consent is None else as_consent("consent", consent)
-        self._service.post(_given(locals()), "users")
+        if given["consent"] is not None:
+            given["consent"] = as_consent("consent", given["consent"])
+        self._service.post(_fields(given), "users")
 
     def set_costs(self, costs: Mapping[int | str, float]) -> None:
         """Change what strategies cost from now on, by id; past rounds keep what they have spent."""
@@ -343,6 +277,16 @@ class RemoteCampaign:
         ordered = [*(name for name in names if name != _MANIFEST), _MANIFEST]
         return [Path(directory) / name for name in ordered]
 
+    def _upload(self, given: Given, *path: Any) -> Any:
+        """The answer to rows; the other arguments, as parameters of the request, say how they are read."""
+        responses, columns = given.pop("responses"), given.pop("columns") or {}
+        tolerance = Tolerance.of(given.pop("strict"), given.pop("max_left_out"))
+        named = [f"{field}:{column}" for field, column in columns.items()]
+        params = {**_fields(given), "strict": tolerance.strict, "max_left_out": tolerance.most, "column": named}
+        with upload_of("responses", responses, short_as_text=True) as (_, content, kind):
+            headers = {"Content-Type": kind}
+            return self._service.send("POST", *path, params=params, content=content, headers=headers).json()
+
     def _ask(self, document: Any) -> Ask:
         return record(Ask, document).of(self)
 
@@ -354,17 +298,10 @@ def _round(round_id: str | int | Ask) -> str | int:
     return check_id("round_id", named_round(round_id))
 
 
-def _options(strict: bool, max_left_out: float, columns: Mapping[str, str] | None) -> dict[str, Any]:
-    """How the service is to read rows, as parameters of the request."""
-    tolerance = Tolerance.of(strict, max_left_out)
-    named = [f"{field}:{column}" for field, column in (columns or {}).items()]
-    return {"strict": tolerance.strict, "max_left_out": tolerance.most, "column": named}
-
-
-def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that a caller gave to a method, from its locals, as JSON; the request's id travels as its key."""
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a method as JSON, without those that were left out; the request's id travels as its key."""
     apart = ("self", "request_id")
-    fields = {name: value for name, value in arguments.items() if name not in apart and value is not None}
+    fields = {name: value for name, value in given.items() if name not in apart and value is not None}
     for name in ("users", "shadow"):
         if isinstance(fields.get(name), Mapping):
             fields[name] = [{"user": user, "strategy": strategy} for user, strategy in fields[name].items()]

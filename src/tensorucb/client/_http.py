@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from tensorucb import errors
 from tensorucb.checks import check_number, check_text, refusal, shown
-from tensorucb.client._bodies import upload_of
 from tensorucb.errors import Mention, MissingExtraError, ServiceError, TensorUCBError, Words
 
 if TYPE_CHECKING:
@@ -71,11 +70,6 @@ class Connection:
     def post(self, document: Any, *path: Any, key: str | None = None) -> Any:
         """The answer to a writing call with a JSON body."""
         return self.send("POST", *path, key=key, **({} if document is None else {"json": document})).json()
-
-    def upload(self, table: Any, *path: Any, **params: Any) -> Any:
-        """The answer to a writing call with a table of responses as its body."""
-        with upload_of("responses", table, short_as_text=True) as (_, content, kind):
-            return self.send("POST", *path, params=params, content=content, headers={"Content-Type": kind}).json()
 
     def send(self, method: str, *path: Any, key: str | None = None, **request: Any) -> httpx.Response:
         """The answer to a request with this ``key`` as its id; ``request`` is what httpx takes."""

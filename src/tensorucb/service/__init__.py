@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from tensorucb._lazy import lazy_names
@@ -10,6 +11,10 @@ if TYPE_CHECKING:
     from tensorucb.service._app import create_app as create_app
     from tensorucb.service._app import run as run
     from tensorucb.service._settings import ServiceSettings as ServiceSettings
+
+# The allocator of polars reads this when it is loaded. By itself it keeps what a large upload took, and the next one's.
+_inherited = os.environ.get("_RJEM_MALLOC_CONF", "")
+os.environ["_RJEM_MALLOC_CONF"] = f"{_inherited},dirty_decay_ms:0,muzzy_decay_ms:0".lstrip(",")
 
 _NAMES = {"ServiceSettings": "._settings", "create_app": "._app", "run": "._app"}
 

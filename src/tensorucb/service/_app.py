@@ -231,10 +231,6 @@ class _Server(uvicorn.Server):
         self._greet()
 
 
-def _say_nothing() -> None:
-    return
-
-
 def configured(settings: ServiceSettings, app: Callable[[], FastAPI] | FastAPI) -> uvicorn.Config:
     """How uvicorn serves an app, or what makes it."""
     return uvicorn.Config(
@@ -297,7 +293,11 @@ def run(
             app = app()  # what is wrong with it is raised here
         host, port, *_ = listening.getsockname()
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        greet = partial(started, address) if started is not None else _say_nothing
+
+        def greet() -> None:
+            if started is not None:
+                started(address)
+
         config = configured(settings, app)
         if settings.workers == 1:
             _Server(config, greet).run(sockets=[listening])

@@ -10,7 +10,6 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictBool,
     StrictInt,
@@ -56,10 +55,8 @@ def few_entries(values: Any) -> Any:
     return values
 
 
-class Body(BaseModel):
+class Body(BaseModel, extra="forbid"):
     """What a caller sends: nothing but the fields named."""
-
-    model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
@@ -90,14 +87,12 @@ ByGroup = Annotated[dict[str, Count] | Count | None, BeforeValidator(few_entries
 Row = Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]
 
 
-class QuestionBody(Body):
+class QuestionBody(Body, json_schema_extra={"example": {"product": "tea", "k": 5}}):
     """A question: what `Campaign.ask` takes. What is left out is the campaign's default.
 
     The Idempotency-Key of a call that opens a round is its request_id. Costs and groups are lists in the order in which
     GET …/users lists the users.
     """
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"product": "tea", "k": 5}})
 
     product: Id | list[Any] | None = Field(None, description=help_of("product"))
     k: Annotated[StrictInt, Field(ge=1)] | None = Field(None, description=help_of("k"))

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, TypeAdapter
+from pydantic import BaseModel, Field, StrictBool, TypeAdapter
 from starlette.background import BackgroundTask
 
 from tensorucb import campaign as library
@@ -104,10 +104,8 @@ class ForgetBody(Body):
     user: Id
 
 
-class OptBody(Body):
+class OptBody(Body, json_schema_extra={"example": {"users": ["ann"]}}):
     """Who said no, or yes, to being contacted."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"users": ["ann"]}})
 
     users: Users = Field(description="Ids; those who are no users are kept, in case they join.")
     everywhere: StrictBool = Field(False, description="For all campaigns of the store.")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, TypeAdapter
 
 from tensorucb.campaign import Follower, HistoryReport
 from tensorucb.campaign._catalogue import by_text
@@ -98,18 +98,14 @@ class Closed(BaseModel):
     closed: list[str] = Field(description="Ids of the rounds that were closed.")
 
 
-class CostsBody(Body):
+class CostsBody(Body, json_schema_extra={"example": {"costs": {"letter": 1.5}}}):
     """What strategies cost from now on."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"costs": {"letter": 1.5}}})
 
     costs: Annotated[dict[str, Number], BeforeValidator(few_entries)] = Field(description="By id.")
 
 
-class CatalogueBody(Body):
+class CatalogueBody(Body, json_schema_extra={"example": {"ids": ["jam"], "features": [[0.5, 0.5]]}}):
     """New products or strategies: ids, a row of features for each; strategies may have costs, products values."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"ids": ["jam"], "features": [[0.5, 0.5]]}})
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=100_000, fail_fast=True)]
     features: Annotated[list[Row], Field(max_length=100_000, fail_fast=True)]
@@ -124,12 +120,8 @@ class CatalogueBody(Body):
         return Grown(added=total - before, known=len(self.ids) - total + before, total=total)
 
 
-class UsersBody(Body):
+class UsersBody(Body, json_schema_extra={"example": {"ids": [], "sources": ["ann"], "targets": ["bob"]}}):
     """New users and edges between any users."""
-
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"ids": [], "sources": ["ann"], "targets": ["bob"]}}
-    )
 
     ids: Users = Field(default_factory=list)
     features: Annotated[list[Row], Field(max_length=1_000_000, fail_fast=True)] | None = None

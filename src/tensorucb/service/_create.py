@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, StrictBool, StrictInt
 
+from tensorucb._delimited import KEPT
 from tensorucb.campaign import create_campaign, read_campaign_data
 from tensorucb.campaign._model import policy_named
 from tensorucb.campaign._stored import campaign_exists
@@ -200,7 +201,7 @@ def _digest(files: dict[str, Path], wanted: NewCampaign) -> str:
     """The content of a form: with another one, a key is another call's."""
     digest = hashlib.sha256(wanted.model_dump_json().encode())
     for table, path in sorted(files.items()):
-        with path.open("rb") as file:
+        with path.with_name(path.name.removesuffix(KEPT)).open("rb") as file:
             digest.update(f"{table} {hashlib.file_digest(file, 'sha256').hexdigest()}".encode())
     return digest.hexdigest()
 
@@ -238,7 +239,7 @@ def _table(table: str, path: Path, named: Mapping[str, str] | None) -> TablePrev
     fields = TABLES[table]
     problem = None
     try:
-        find_columns(path.name, frame.columns, fields, named, part_of=table)
+        find_columns(path.name.removesuffix(KEPT), frame.columns, fields, named, part_of=table)
     except FileFormatError as error:
         problem = Fault.of(error, path.parent)
     candidates = candidate_columns(frame.columns, fields, named)

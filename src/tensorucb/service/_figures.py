@@ -43,6 +43,7 @@ _TOGETHER = """\
 Blue: more responses are expected of this user with this product than the two alone would let one expect; orange: \
 fewer. Users who go with the same product stand side by side."""
 _STRATEGIES = "With which strategy followers respond to which product, over the whole network."
+_LOST_TITLE = "Responses lost, since the truth is known here"
 _LOST = """\
 In this sandbox it is known how likely each follower is to respond. So each choice can be compared with the best one: \
 what a round lost is how many more responses the best choice could have expected. Real campaigns cannot know it."""
@@ -154,39 +155,30 @@ def _progress_charts(at: At, selected: Callable[[At], CampaignProgress]) -> list
     """The figures on how a campaign is going for which there are enough rounds; only a sandbox has a regret."""
     progress = selected(at)
     rounds = progress.rounds
-    lift = progress.lift
+    lift: Any = progress.lift
     counted = {entry.number for entry in rounds}
     regrets = read_regret(at.campaign) or []
     lost = {entry["number"]: entry["regret"] for entry in regrets if entry["number"] in counted}
     closed = sum(entry.within is not None for entry in rounds)
     spent = sum(entry.spend is not None for entry in rounds)
     expected = any(entry.expected is not None for entry in rounds)
-    charts: list[Chart] = []
-
-    def add(enough: bool, figure: str, title: str, about: str, draw: Callable[..., Any], *data: Any) -> None:
-        if enough:
-            charts.append(Chart(figure, title, about, partial(draw, *data)))
-
-    add(expected, "expected", "Responses beside expectation", EXPECTED, expected_and_observed, progress)
-    add(closed >= FEWEST, "sums", "Reach so far", "", running_sums, progress)
-    add(closed >= FEWEST, "calibration", "Can the forecasts be trusted?", CALIBRATION, running_calibration, progress)
-    add(
-        len(lost) >= FEWEST,
-        "regret",
-        "Responses lost, since the truth is known here",
-        _LOST,
-        running_loss,
-        progress,
-        lost,
-    )
-    add(lift is not None, "lift", "Does contact change anything?", LIFT, lift_interval, lift)
-    add(spent >= FEWEST, "spend", "Spending", "", running_spend, progress)
-    split = f"Rates by {progress.segment}", SEGMENTS, believed_and_observed, progress.segments, "groups"
-    add(len(progress.segments) > 1, "segments", *split)
-    for what, groups in (("products", progress.products), ("strategies", progress.strategies)):
-        believed = sum(group.believed is not None for group in groups)
-        add(believed > 1, what, f"Rates of {what}", GROUPS, believed_and_observed, groups, what)
-    return charts
+    rates = {"products": progress.products, "strategies": progress.strategies}
+    expectation = Chart("expected", "Responses beside expectation", EXPECTED, partial(expected_and_observed, progress))
+    trust = partial(running_calibration, progress)
+    by_segment = partial(believed_and_observed, progress.segments, "groups")
+    charts = [
+        (expected, expectation),
+        (closed >= FEWEST, Chart("sums", "Reach so far", "", partial(running_sums, progress))),
+        (closed >= FEWEST, Chart("calibration", "Can the forecasts be trusted?", CALIBRATION, trust)),
+        (len(lost) >= FEWEST, Chart("regret", _LOST_TITLE, _LOST, partial(running_loss, progress, lost))),
+        (lift is not None, Chart("lift", "Does contact change anything?", LIFT, partial(lift_interval, lift))),
+        (spent >= FEWEST, Chart("spend", "Spending", "", partial(running_spend, progress))),
+        (len(progress.segments) > 1, Chart("segments", f"Rates by {progress.segment}", SEGMENTS, by_segment)),
+    ]
+    for what, groups in rates.items():
+        enough = sum(group.believed is not None for group in groups) > 1
+        charts.append((enough, Chart(what, f"Rates of {what}", GROUPS, partial(believed_and_observed, groups, what))))
+    return [chart for enough, chart in charts if enough]
 
 
 @router.get("/compare")

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -30,7 +30,7 @@ from tensorucb.campaign import Campaign
 from tensorucb.errors import TensorUCBError
 from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._problems import Refusal, responses
-from tensorucb.service._shared import OPEN_TO_ALL, Opened, Reader
+from tensorucb.service._shared import OPEN_TO_ALL, Reader
 
 # Otherwise each number has a second line with the moment of its first use.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -64,8 +64,9 @@ async def healthz() -> Health:
 
 
 @router.get("/readyz", openapi_extra=OPEN_TO_ALL)
-async def readyz(campaigns: Opened) -> Health:
+async def readyz(request: Request) -> Health:
     """Whether the store can be read and the service is not about to stop."""
+    campaigns: OpenCampaigns = request.app.state.campaigns
     if campaigns.stopping.is_set():
         raise Refusal(503, "the service is about to stop.", kind="StateError")
     await campaigns.aside(campaigns.names)
@@ -76,21 +77,9 @@ async def readyz(campaigns: Opened) -> Health:
 async def metrics(request: Request, caller: Reader) -> Response:
     """Requests, durations and how the campaigns are going, in Prometheus's text format."""
     campaigns = caller.campaigns
-    gauges = await campaigns.aside(lambda: _gauges(campaigns))
-    text = request.app.state.metrics.text(gauges)
+    numbers: Metrics = request.app.state.metrics
+    text = await campaigns.aside(lambda: numbers.text(campaigns))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
-def _gauges(campaigns: OpenCampaigns) -> dict[str, dict[str, int]]:
-    """How each campaign is; of those in use also how far the model is."""
-    with campaigns.store.read() as session:
-        counts = session.round_counts()
-        names = {record.name: record.campaign for record in session.campaigns()}
-    gauges = {name: {"open": 0, "closed": 0, **counts.get(number, {})} for name, number in names.items()}
-    for name in campaigns.names_in_use():
-        with suppress(Refusal, TensorUCBError):  # deleted just now, or damaged: the others count all the same
-            gauges[name] = {**gauges.get(name, {}), "behind": campaigns.call(name, Campaign.status).behind}
-    return gauges
 
 
 class Metrics:
@@ -115,30 +104,37 @@ class Metrics:
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def text(self, campaigns: Mapping[str, Mapping[str, int]]) -> bytes:
+    def text(self, campaigns: OpenCampaigns) -> bytes:
         """Everything in Prometheus's text format; of the campaigns as they are now."""
-        registry, now = self._registry, CollectorRegistry()
+        registry = self._registry
+        now = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        now.register(_Campaigns(campaigns))
+        now.register(_Gauges(campaigns))
         return generate_latest(registry) + generate_latest(now)
 
 
-class _Campaigns(Collector):
-    """The campaigns as they are at the moment of asking."""
+class _Gauges(Collector):
+    """The campaigns as they are at the moment of asking; of those in use also how far the model is."""
 
-    def __init__(self, campaigns: Mapping[str, Mapping[str, int]]) -> None:
+    def __init__(self, campaigns: OpenCampaigns) -> None:
         self._campaigns = campaigns
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterable[GaugeMetricFamily]:
         """One gauge for each number."""
-        for field, (name, meaning) in _GAUGES.items():
-            gauge = GaugeMetricFamily(name, meaning, labels=("campaign",))
-            for campaign, numbers in self._campaigns.items():
-                if field in numbers:
-                    gauge.add_metric([campaign], numbers[field])
-            yield gauge
+        opened = self._campaigns
+        gauges = {kind: GaugeMetricFamily(*about, labels=("campaign",)) for kind, about in _GAUGES.items()}
+        with opened.store.read() as session:
+            counts = session.round_counts()
+            names = {record.name: record.campaign for record in session.campaigns()}
+        for name, number in names.items():
+            for kind in ("open", "closed"):
+                gauges[kind].add_metric([name], counts.get(number, {}).get(kind, 0))
+        for name in opened.names_in_use():
+            with suppress(Refusal, TensorUCBError):  # deleted just now, or damaged: the others count all the same
+                gauges["behind"].add_metric([name], opened.call(name, Campaign.status).behind)
+        return gauges.values()
 
 
 class JsonLines(logging.Formatter):

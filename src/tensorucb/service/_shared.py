@@ -235,12 +235,6 @@ def _campaign_for(role: Role, *, reads: bool = False) -> Any:
     return Depends(at)
 
 
-async def _campaigns(request: Request) -> OpenCampaigns:
-    campaigns: OpenCampaigns = request.app.state.campaigns
-    return campaigns
-
-
-Opened = Annotated[OpenCampaigns, Depends(_campaigns)]
 Reader = Annotated[Caller, _caller("read")]
 Admin = Annotated[Caller, _caller("admin")]
 ForReader = Annotated[At, _campaign_for("read")]

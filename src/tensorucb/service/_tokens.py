@@ -133,16 +133,14 @@ class TokenBook:
                 session.end_login(seal, float(ends), self._clock())
 
     def _seal(self, number: str, ends: str, record: TokenRecord) -> str:
-        return self._mac("session", number, ends, record.name, record.hash)
+        sealed = "\0".join(["session", number, ends, record.name, record.hash])
+        return hmac.digest(self._secret, sealed.encode("utf-8", "replace"), "sha256").hex()
 
     def masked(self, user: Any) -> str:
         """A name for a user that is always the same and tells nobody who it is."""
         mask = self._mask.copy()
         mask.update(f"{type(user).__name__}\0{user}".encode("utf-8", "replace"))
         return f"user-{mask.hexdigest()}"
-
-    def _mac(self, *parts: str) -> str:
-        return hmac.digest(self._secret, "\0".join(parts).encode("utf-8", "replace"), "sha256").hex()
 
 
 def _principal(record: TokenRecord | None) -> Principal | None:

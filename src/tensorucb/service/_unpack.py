@@ -1,9 +1,9 @@
 """Looks into an upload before the service reads it, in a process of its own with bounded memory and time.
 
 A few kilobytes can hold gigabytes: a Parquet file repeats one long text a million times, JSON becomes objects of many
-times its size. So a stranger's file is first read by ``python -m tensorucb.service._unpack FILE``. What is small enough
-is left as a plain file that the service can read cheaply: JSON, NDJSON and Parquet become Parquet written by
-ourselves, and CSV, which has been read once without harm, stays as it is.
+times its size, and a single quote makes text several times as costly to split. So a stranger's file is first read by
+``python -m tensorucb.service._unpack FILE``. What is small enough is left as plain Parquet, written by ourselves, that
+the service can read cheaply; of CSV it holds each cell as the text that it was.
 
 This module imports little, since a process starts with it for every upload.
 """
@@ -15,19 +15,20 @@ import os
 import re
 import signal
 import sys
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tensorucb._delimited import between_fields
-from tensorucb._json_rows import JsonRows, json_frame
+from tensorucb._delimited import between_fields, keep
+from tensorucb._json_rows import JsonRows
 from tensorucb.errors import TableError
-from tensorucb.tables import read_file
+from tensorucb.tables import read_file, source_of
 
 if TYPE_CHECKING:
     import polars as pl
 
+SMALL = 1 << 16
+"""Bytes of text that become a few megabytes at worst: starting a process for them would take longer."""
 MOST_ROWS = 2_000_000
 """The network of such a campaign has millions of edges; more rows at once would keep a campaign busy for minutes."""
 MOST_COLUMNS = 1_000
@@ -40,7 +41,7 @@ _FREE_BYTES, _GROWTH = 8 * 2**20, 16
 """Packed tables of people and times grow ten times when they are unpacked; what grows more repeats itself."""
 
 MEMORY = 1536 * 2**20
-"""Bytes of addresses, beyond those of the started program. A CSV file of 64 MiB takes 1 GiB (and holds a quarter)."""
+"""Bytes of addresses, beyond those of the started program. A CSV file of 64 MiB takes a third of them."""
 SECONDS = 30
 """Of processor time; a file of 64 MiB takes 3 s."""
 PATIENCE = 60
@@ -69,21 +70,14 @@ class TooLargeError(TableError):
 
 def unpack(path: Path) -> Path:
     """Look into a file that a stranger sent; the file to read instead, which is no larger than it looks."""
-    size = path.stat().st_size
     if path.suffix == ".csv":
         _check_text(path)
-        # What is wrong with its rows is said by those who read it for good, and some of them are lenient.
-        with suppress(TableError):
-            _check_growth(read_file(path), size)
-        return path
+        return keep(source_of("", path), path) if path.stat().st_size > SMALL else path
     if path.suffix == ".parquet":
         frame = read_file(path, most_rows=MOST_ROWS + 1)
-        _check_growth(frame, size)
-    else:
-        frame = json_frame(body_rows(path.read_bytes(), path.name, lines=path.suffix == ".ndjson"))
-    plain = path.with_suffix(".parquet")
-    frame.write_parquet(plain, compression="uncompressed")
-    return plain
+        _check_growth(frame, path.stat().st_size)
+        return keep(source_of("", frame), path)
+    return keep(source_of("", body_rows(path.read_bytes(), path.name, lines=path.suffix == ".ndjson")), path)
 
 
 def _check_text(path: Path) -> None:

@@ -23,7 +23,7 @@ from starlette.datastructures import FormData, UploadFile
 from tensorucb._json_rows import JsonRows
 from tensorucb.errors import StateError, TableError
 from tensorucb.service._problems import Refusal, without
-from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, TooLargeError, body_rows, unpack
+from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, SMALL, TooLargeError, body_rows, unpack
 
 FORMS = {
     "application/json": ".json",
@@ -33,7 +33,6 @@ FORMS = {
 }
 """What a body of rows may be, and the ending of such a file."""
 
-_SMALL = 1 << 16  # bytes of text that become a few megabytes at worst: starting a process for them would take longer
 _AT_ONCE = 2  # processes that look into files; each may take a gigabyte
 _MOST_WAITING = 16
 _FOLDER = "tensorucb-uploads-"
@@ -91,7 +90,7 @@ class Uploads:
 
     async def unpacked(self, path: Path) -> Path:
         """A file that the service may read; what is wrong or too large is refused."""
-        small = path.suffix != ".parquet" and path.stat().st_size <= _SMALL
+        small = path.suffix != ".parquet" and path.stat().st_size <= SMALL
         if not small and self._looking.statistics().tasks_waiting >= _MOST_WAITING:
             raise Refusal(503, "too many files come at once; try again in 5 s.", headers={"Retry-After": "5"})
         if small:
@@ -139,7 +138,7 @@ def _unpack_apart(path: Path) -> Path:
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "POLARS_MAX_THREADS": "1",
-        "_RJEM_MALLOC_CONF": "narenas:1,retain:false,dirty_decay_ms:0",
+        "_RJEM_MALLOC_CONF": "narenas:1,retain:false",
     }
     command = [sys.executable, "-P", "-m", "tensorucb.service._unpack", str(path)]
     with suppress(subprocess.TimeoutExpired, ValueError):
@@ -166,24 +165,10 @@ def _unpack_apart(path: Path) -> Path:
 
 
 @asynccontextmanager
-async def _received(request: Request) -> AsyncIterator[Path]:
-    """The body of a request as a file of ours, which nobody has looked into yet; it is gone after the block."""
-    form = form_of(request)
-    if form not in FORMS:
-        raise Refusal(415, f"rows come as {', '.join(FORMS)}, as the header Content-Type says; got {form[:80]!r}.")
-    with _reading(request.app.state.uploads) as folder:
-        path = folder / f"body{FORMS[form]}"
-        with path.open("wb") as file:
-            async for part in request.stream():
-                file.write(part)
-        yield path
-
-
-@asynccontextmanager
 async def received_rows(request: Request) -> AsyncIterator[Path | JsonRows]:
     """The rows of a request as `Campaign.tell` takes them; a short JSON text is read there for the first time."""
     form, length = form_of(request), request.headers.get("content-length", "")
-    if form in ("application/json", "application/x-ndjson") and length.isdecimal() and int(length) <= _SMALL:
+    if form in ("application/json", "application/x-ndjson") and length.isdecimal() and int(length) <= SMALL:
         with _refusing():
             yield body_rows(await request.body(), "responses", lines=form == "application/x-ndjson")
         return
@@ -193,9 +178,17 @@ async def received_rows(request: Request) -> AsyncIterator[Path | JsonRows]:
 
 @asynccontextmanager
 async def received_file(request: Request) -> AsyncIterator[Path]:
-    """The rows of a request as a file that was looked into."""
-    async with _received(request) as path:
-        yield await request.app.state.uploads.unpacked(path)
+    """The rows of a request as a file of ours that was looked into; it is gone after the block."""
+    form = form_of(request)
+    if form not in FORMS:
+        raise Refusal(415, f"rows come as {', '.join(FORMS)}, as the header Content-Type says; got {form[:80]!r}.")
+    uploads: Uploads = request.app.state.uploads
+    with _reading(uploads) as folder:
+        path = folder / f"body{FORMS[form]}"
+        with path.open("wb") as file:
+            async for part in request.stream():
+                file.write(part)
+        yield await uploads.unpacked(path)
 
 
 @asynccontextmanager

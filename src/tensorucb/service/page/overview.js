@@ -1,6 +1,6 @@
 // How a campaign is going: large numbers, figures, rounds. It follows the log by itself.
 
-import { address, announce, cost, count, day, decimal, h, keepingFocus, link, num, numbers, percent, points, reachText, section, table } from "./dom.js";
+import { announce, cost, count, day, decimal, h, keepingFocus, num, numbers, percent, points, reachText, section, table } from "./dom.js";
 import { campaign, get, watch } from "./api.js";
 import { card, chart } from "./charts.js";
 import { moneyNumbers, revenueText } from "./money.js";

@@ -3,7 +3,7 @@
 import { count, field, form, h, num } from "./dom.js";
 import { post, typeOf } from "./api.js";
 
-export const ROW_FILES = ".csv,.json,.ndjson,.jsonl,.parquet";
+const ROW_FILES = ".csv,.json,.ndjson,.jsonl,.parquet";
 export const TABLE_FILES = ".csv,.ndjson,.jsonl,.parquet";
 
 // A form that sends a file of rows; `more` has further fields, each with its name in the address. `told` gets the report,
