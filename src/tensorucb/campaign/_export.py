@@ -17,7 +17,6 @@ import polars as pl
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import Catalogue
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._people import said
 from tensorucb.campaign._round import Round
@@ -161,7 +160,7 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
         **dict.fromkeys(("credit", "time"), pl.Float64),
     }
     network = view.network
-    pairs = wanted(view, "ask")
+    pairs = view.ledger.known
     frames = [pl.DataFrame(schema=schema)]
     records = [view.ledger.rounds[number] for number, _ in pairs]
     shared = [i for i, record in enumerate(records) if record.credit == "shared"]

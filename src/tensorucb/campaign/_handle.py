@@ -22,9 +22,9 @@ from tensorucb.campaign._model import (
     Model,
     build_policy,
     count_of,
+    learns_again,
     prunable,
     snapshot_name,
-    wanted,
 )
 from tensorucb.campaign._network import Kept, Network, network_from_blob, network_to_blob, read_kept
 from tensorucb.campaign._round import Round
@@ -297,6 +297,7 @@ class Handle:
         self.counting = threading.RLock()
         self.tallied = 0  # of how many rounds the store has the counts
         self.model = self.fresh_model()
+        self._relearned: Model | None = None  # what was learned apart, until it takes the place of ``model``
         self._here = threading.local()
         # If somebody reads the store, status() says what is left to do, and the next one who opens it tries again.
         with suppress(StoreError):
@@ -393,8 +394,16 @@ class Handle:
     def learned(self) -> Iterator[View]:
         """The campaign as it is now, with the model that the next ask chooses by; who else needs the model waits."""
         with self.lock, self.read() as view:
-            self.model.follow(view, wanted(view, "ask"))
+            self.follow(view)
             yield view
+
+    def follow(self, view: View) -> None:
+        """Bring the model to what the next ask chooses by; the caller holds the lock."""
+        known, other = view.ledger.known, self._relearned
+        # One that was learned again takes over when the log says that it was.
+        if other is not None and other.leads_to(view.network, known) and not self.model.leads_to(view.network, known):
+            self.model = other
+        self.model.follow(view, known)
 
     def fresh_model(self, *, apart: bool = False) -> Model:
         """A model that has learned nothing, with the caller's policy object if there is one; ``apart`` with a copy."""
@@ -412,30 +421,26 @@ class Handle:
         """
         with self._relearning:
             with self.read() as view:
-                pairs = wanted(view, caller)
-                apart = None
-                if self.model.network is not None and not self.model.leads_to(view.network, pairs):
-                    apart = self.fresh_model(apart=True)
-                    apart.follow(view, pairs)
-            with self.lock, self.read() as view:
-                model = self.model if apart is None else apart
-                # What was told while the past was learned again is taken in by the next call.
-                newest = wanted(view, caller) if apart is None else view.ledger.kept(apart.pairs)
-                if model.network is not None and not model.leads_to(view.network, newest):
-                    return 0
-                learned = 0 if apart is None else apart.replayed
-                model.follow(view, newest)
-                self.model = model
-                learned += model.replayed
-                progress = self.progress(view)
+                again = learns_again(view, caller)
+                if again:
+                    model = self.fresh_model(apart=True)
+                    model.follow(view, view.ledger.in_order)
+                    learned, progress = model.replayed, self.progress(view, model)
+                    self._relearned = model
+            if caller == "tell" and not again:
+                return 0
+            if not again:
+                with self.lock, self.read() as view:
+                    self.follow(view)
+                    learned, progress = self.model.replayed, self.progress(view, self.model)
             if learned:
                 _log.info("campaign %r: %d rounds learned", self.record.name, learned)
             self.keep(progress)
             return learned
 
-    def progress(self, view: View) -> Progress:
-        """What the model has learned by now; the caller holds the lock."""
-        model, every = self.model, int(self.record.settings["snapshot_every"])
+    def progress(self, view: View, model: Model) -> Progress:
+        """What a model has learned by now; nobody else may use it meanwhile."""
+        every = int(self.record.settings["snapshot_every"])
         names = view.session.blobs(view.number, SNAPSHOTS)
         newest = max((count_of(name) for name in names if name not in model.damaged), default=0)
         snapshot = None
@@ -493,7 +498,7 @@ class Handle:
         model = self.fresh_model(apart=True)
         with self.lock, self.read() as view:
             self.memory.clear()  # nothing that this process remembers takes part
-            model.follow(view, wanted(view, "ask"), snapshots=False)
+            model.follow(view, view.ledger.known, snapshots=False)
         return model.state_hash()
 
     def purge(self, timeout: float | None = None) -> None:

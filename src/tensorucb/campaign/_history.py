@@ -105,6 +105,8 @@ def import_history(
         if view.ledger.seq != seen:
             past = read(view)
         report = _write(view, handle.record, past, now)
+    if report.rounds:
+        handle.learn("tell")
     unknown = sum(entry.count for entry in strangers)
     return replace(report, unknown=unknown, left_out=read_rows.left_out, remarks=read_rows.remarks)
 

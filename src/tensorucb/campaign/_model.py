@@ -3,9 +3,10 @@
 Events of the kind ``learned`` name rounds, each as it was told up to an event. So a model is a function of the log up
 to the last such event, in every process. A snapshot is a copy of it that saves learning these rounds again.
 
-A round that is new is learned at once. A late response changes a round that was learned already: a short past is then
-learned again at once, too. A long past is learned again when a round closes and a twentieth of it has changed, or when
-`Campaign.sync` is called, in a policy apart, so that nobody waits for it.
+An ask adds the rounds that have closed since, and learns nothing again. A late response changes a round that was
+learned already. A short past is then learned again by the tell that brought it, after its commit; a long one when a
+round closes and a twentieth of it has changed, or when `Campaign.sync` is called. This happens in a policy apart, so
+that nobody who asks waits for it.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ _LONG = 1.0  # seconds of learning after which a snapshot is worth its bytes
 _REASON = 300  # characters of an error that the log keeps
 _ABSTRACT = ("UCBPolicy", "Policy")
 
-Caller = Literal["ask", "close", "sync"]
-"""Who brings the model up to date; whoever is not waited for may learn a long past again."""
+Caller = Literal["tell", "close", "sync"]
+"""Who brings the model up to date."""
 
 
 def policy_spec(policy: Policy) -> dict[str, Any]:
@@ -129,25 +130,17 @@ class _UnlearnableError(Exception):
     """The policy refused a round, or was left with something that is not a number."""
 
 
-def wanted(view: View, caller: Caller) -> list[Pair]:
-    """The rounds that a model is to learn, in order: those that the log says it knows and new ones, or all again."""
-    now = view.ledger.in_order
-    kept = view.ledger.kept(view.ledger.learned)
-    if kept == now:
-        return now
-    changed = len(set(now).symmetric_difference(kept)) // 2 or 1
-    if caller == "sync" or (caller == "close" and changed >= _SHARE * len(now)) or _short(view, now):
-        return now
-    return kept
-
-
-def behind(view: View) -> int:
-    """Of how many rounds the next ask does not know the newest responses."""
-    return sum(view.ledger.rounds[number].revision != revision for number, revision in wanted(view, "ask"))
+def learns_again(view: View, caller: Caller) -> bool:
+    """Whether a past that has changed is learned again now: a short one always, a long one only now and then."""
+    now, known = view.ledger.in_order, view.ledger.known
+    if known == now:
+        return False
+    changed = len(set(now).symmetric_difference(known)) // 2 or 1
+    return caller == "sync" or (caller == "close" and changed >= _SHARE * len(now)) or _short(view, now)
 
 
 def _short(view: View, pairs: Sequence[Pair]) -> bool:
-    """Whether so much may be learned again within one call."""
+    """Whether so much may be learned again within one tell."""
     work, degrees = 0, view.network.graph.out_degree
     for number, _ in pairs:
         work += _ROUND + int(degrees[view.ledger.rounds[number].contacted].sum())

@@ -14,7 +14,6 @@ import numpy as np
 from tensorucb.arrays import F64
 from tensorucb.campaign._handle import ERASING, Handle, View
 from tensorucb.campaign._lift import Lift, lift_by, lift_of
-from tensorucb.campaign._model import behind
 from tensorucb.campaign._people import said
 from tensorucb.campaign._round import LEVEL, Id, Round, expectation, html_table
 from tensorucb.campaign._segments import no_columns
@@ -323,7 +322,7 @@ def _summary(handle: Handle, view: View) -> dict[str, Any]:
         "closed": states["closed"],
         "cancelled": states["cancelled"],
         "events": view.ledger.seq,
-        "behind": behind(view),
+        "behind": view.ledger.behind,
         "quarantined": view.ledger.quarantined(),
         "opted_out": int(np.count_nonzero(spoken.opted_out)),
         "no_consent": int(np.count_nonzero(spoken.no_consent)),
@@ -426,7 +425,7 @@ def _counted(handle: Handle, view: View, selection: Selection) -> CampaignProgre
         calibration=_calibration(entry.within for entry in rounds),
         lift=lift,
         lift_missing=missing,
-        behind=behind(view),
+        behind=view.ledger.behind,
         products=tally.by("product", products.names),
         strategies=tally.by("strategy", strategies.names),
         users=tally.users(_MOST_CONTACTED, view.name),

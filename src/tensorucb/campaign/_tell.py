@@ -159,6 +159,8 @@ def _tell(
     which = f"round {used.rounds[0][0].number}" if len(used.rounds) == 1 else f"{len(used.rounds)} rounds"
     counts = total.accepted, total.duplicates
     _log.info("campaign %r: %s told, %d new, %d known", handle.record.name, which, *counts)
+    if total.late:
+        handle.learn("tell")
     return total, used.other, reports
 
 
