@@ -15,7 +15,7 @@ from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._responses import Batch, Belonging, Resolved, of_one_round, of_rounds, read_responses
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._told import Told
+from tensorucb.campaign._told import Told, first_of
 from tensorucb.reports import LeftOut, Tolerance
 from tensorucb.store._protocol import NOBODY, Content
 
@@ -264,14 +264,10 @@ def _sort(view: View, record: Round, told: Told, rows: Resolved, clashes: _Clash
     """Find the rows that are new: the first of their key, whose event id, if there is one, is not known."""
     fresh = _without_known_id(view, record, rows, clashes)
     both = Told.joined([told, rows])
-    # The first row of a key stands: one that was told before, or else the first of the batch. Sorting what is nearly
-    # in order takes a hundredth of the time of np.unique.
+    # The first row of a key stands: one that was told before, or else the first of the batch.
     places = np.concatenate([np.arange(told.size), told.size + np.argsort(~fresh, kind="stable")])
-    ranked = places[np.argsort(both.keys[places], kind="stable")]
-    leads = np.ones(ranked.size, dtype=np.bool_)
-    leads[1:] = both.keys[ranked[1:]] != both.keys[ranked[:-1]]
-    standing = np.empty_like(ranked)
-    standing[ranked] = ranked[leads][np.cumsum(leads) - 1]
+    standing = np.empty_like(places)
+    standing[places] = places[first_of(both.keys[places])[0]]
     standing = standing[told.size :]
     new = fresh & (standing == told.size + np.arange(rows.size))
     outcomes = both.outcomes[standing]
