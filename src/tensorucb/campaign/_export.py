@@ -20,7 +20,7 @@ from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._people import said
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._told import Told, acted_in_window
+from tensorucb.campaign._told import acted_in_window, each_once, told_edges
 from tensorucb.checks import check_choice, check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import staged
@@ -47,7 +47,7 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         network = view.network
         records = view.rounds()
         batches = session.responses(number, 1, view.ledger.next_number() - 1, event_ids=True)
-        told = {at: in_order([Told.of(rows, network)]) for at, rows in batches.items()}
+        told = {at: in_order([each_once(rows)]) for at, rows in batches.items()}
         log = [
             (e.seq, e.kind, e.round, json.dumps(dict(e.payload), sort_keys=True), e.created)
             for e in session.events(number)
@@ -174,7 +174,7 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
         edges, credit = model.lesson(network, record, told)
         if i < last:
             model.learn(view, pairs[i : i + 1])
-        kept = (credit > 0.0) | np.isin(edges, told.by_edge.edges)
+        kept = (credit > 0.0) | np.isin(edges, told_edges(network, told))
         edges, credit = edges[kept], credit[kept]
         sources, targets = network.graph.sources[edges], network.graph.targets[edges]
         strategies = record.strategy_of("contacted") or {}
@@ -191,16 +191,17 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
     return pl.concat(frames).with_columns(pl.col("time").fill_nan(None))
 
 
-def _times(view: View, record: Round, told: Told, edges: I64) -> F64:
+def _times(view: View, record: Round, told: Responses, edges: I64) -> F64:
     """When each edge's response happened: the time told with the edge, else the target's first action in the window."""
     graph = view.network.graph
     first = np.full(graph.n_nodes, np.inf)
     acted = acted_in_window(record, told)
     np.minimum.at(first, acted.targets, acted.times)
     times = first[graph.targets[edges]]
-    rows = view.told(record.number).by_edge
-    timed = rows.take(np.isfinite(rows.times) & np.isin(rows.edges, edges))
-    times[np.searchsorted(edges, timed.edges)] = timed.times
+    now = view.told(record.number)
+    named = told_edges(view.network, now)
+    timed = np.isfinite(now.by_edge.times) & np.isin(named, edges)
+    times[np.searchsorted(edges, named[timed])] = now.by_edge.times[timed]
     return np.where(np.isfinite(times), times, np.nan)
 
 

@@ -29,11 +29,11 @@ from tensorucb.campaign._model import (
 from tensorucb.campaign._network import Kept, Network, network_from_blob, network_to_blob, read_kept
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._segments import UserColumns
-from tensorucb.campaign._told import Told
+from tensorucb.campaign._told import each_once
 from tensorucb.checks import check_callable, check_text, shown
 from tensorucb.errors import FileFormatError, StoreError, UnknownIdError, call
 from tensorucb.policies import Policy
-from tensorucb.store._protocol import CampaignRecord, Status
+from tensorucb.store._protocol import CampaignRecord, Responses, Status
 from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ class View:
         self.memory = handle.memory
         self.ledger = ledger
         self.expired: list[str] = []
-        self.told_here: dict[int, tuple[int, Told]] = {}
-        self._ahead: dict[int, Told] = {}
+        self.told_here: dict[int, tuple[int, Responses]] = {}
+        self._ahead: dict[int, Responses] = {}
         self._next, self._span = 0, 1
 
     @cached_property
@@ -177,16 +177,16 @@ class View:
         """All rounds by number."""
         return self.ledger.by_number
 
-    def told(self, number: int, revision: int | None = None) -> Told:
-        """What a round was told, by edge number, up to a revision of it or until now.
+    def told(self, number: int, revision: int | None = None) -> Responses:
+        """What a round was told, each response once, up to a revision of it or until now.
 
         It is not read again as long as nobody else tells the round something.
         """
         if revision is not None and revision != self.ledger.rounds[number].revision:
-            return Told.of(self.session.responses(self.number, number, number, revision)[number], self.network)
+            return each_once(self.session.responses(self.number, number, number, revision)[number])
         if number in self.told_here:
             return self.told_here[number][1]
-        told: Told | None = self.memory.get("told", self.ledger.told_tag(number), key=number)
+        told: Responses | None = self.memory.get("told", self.ledger.told_tag(number), key=number)
         if told is not None:
             return told
         if number not in self._ahead:
@@ -195,7 +195,7 @@ class View:
             self._span = min(2 * self._span, _MOST_AHEAD) if follows else 1
             end = max(number, min(number + self._span, self.ledger.next_number()) - 1)
             rounds = self.session.responses(self.number, number, end)
-            self._ahead = {at: Told.of(rows, self.network) for at, rows in rounds.items()}
+            self._ahead = {at: each_once(rows) for at, rows in rounds.items()}
             self._next = end + 1
         return self._ahead[number]
 
@@ -222,7 +222,7 @@ class View:
         """Take in what this session itself has written."""
         self.ledger = self.ledger.followed(self.session)
 
-    def remember(self, number: int, seq: int, told: Told) -> None:
+    def remember(self, number: int, seq: int, told: Responses) -> None:
         """What a round has been told now; ``seq`` is the event, 0 if nothing was new."""
         self.told_here[number] = seq, told
 

@@ -18,6 +18,7 @@ from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import without_row
 from tensorucb.campaign._responses import Batch, Resolved, check_sound, read_responses, resolve, text_places
 from tensorucb.campaign._round import Round, round_id
+from tensorucb.campaign._told import keys
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, argument
 from tensorucb.moments import duration, duration_text
@@ -250,7 +251,7 @@ def _first_amounts(users: I64, times: F64, amounts: F64, n_users: int) -> F64:
 
 def _distinct(resolved: Resolved) -> Responses:
     """The responses of one past round, by edge; a repeated one must tell the same."""
-    _, index, inverse = np.unique(resolved.edges, return_index=True, return_inverse=True)
+    _, index, inverse = np.unique(keys(resolved), return_index=True, return_inverse=True)
     outcomes, lines = resolved.outcomes, resolved.lines
     differs = np.flatnonzero(outcomes != outcomes[index[inverse]])
     if differs.size:

@@ -27,12 +27,13 @@ from tensorucb.campaign._ledger import Pair
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import of_sources
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._told import Told, learned
+from tensorucb.campaign._told import learned
 from tensorucb.checks import refusal
 from tensorucb.errors import FileFormatError, InputError, StateError
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies._base import check_policy_object
+from tensorucb.store._protocol import Responses
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
@@ -210,7 +211,7 @@ class Model:
             except _UnlearnableError:
                 self._one_by_one(view, pairs)
 
-    def lesson(self, network: Network, record: Round, told: Told) -> tuple[I64, F64]:
+    def lesson(self, network: Network, record: Round, told: Responses) -> tuple[I64, F64]:
         """Edges and outcomes that a closed round teaches a policy that has learned the rounds before it."""
 
         def believed() -> F64:

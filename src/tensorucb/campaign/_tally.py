@@ -17,10 +17,10 @@ from tensorucb.campaign._lift import FEW, Lift
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Id, Kind, Reach, Revenue, Round
 from tensorucb.campaign._segments import Segments
-from tensorucb.campaign._told import Told, acted_in_window, responded, revenue_of
+from tensorucb.campaign._told import acted_in_window, responded, revenue_of, told_edges
 from tensorucb.errors import FileFormatError
 from tensorucb.files import pack_state, unpack_state
-from tensorucb.store._protocol import Status
+from tensorucb.store._protocol import Responses, Status
 
 _FEW_USERS = 5  # of a segment
 _TALLY_EVERY = 50  # rounds between two tallies that are stored
@@ -216,7 +216,7 @@ class Tally:
         tally._groups = {(grouping, entry): np.array(sums) for grouping, entry, sums in settings["groups"]}
         return tally
 
-    def add(self, record: Round, told: Told) -> None:
+    def add(self, record: Round, told: Responses) -> None:
         """Count a round in."""
         counts = record.status != "cancelled"
         closed = record.status == "closed"
@@ -256,11 +256,11 @@ class Tally:
             )
         )
 
-    def _add_contacts(self, record: Round, told: Told, acted: NDArray[np.bool_], worth: F64) -> None:
+    def _add_contacts(self, record: Round, told: Responses, acted: NDArray[np.bool_], worth: F64) -> None:
         """Count a closed round for its product, its strategies and its users; ``worth`` is that of each response."""
         graph, rows = self.network.graph, record.contacted
         # The edges by which the round could bring responses.
-        edges = self.network.edges_in_round(rows, record.number, told.by_edge.edges)
+        edges = self.network.edges_in_round(rows, record.number, told_edges(self.network, told))
         edges = edges[~np.isin(graph.targets[edges], rows)]
         # Who follows several contacted users counts for the first of them, as in what each was expected to add.
         edges = edges[_of_first(graph.sources[edges], graph.targets[edges], rows)]

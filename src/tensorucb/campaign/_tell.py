@@ -15,9 +15,9 @@ from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._responses import Batch, Belonging, Resolved, of_one_round, of_rounds, read_responses
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._told import Told, first_of
+from tensorucb.campaign._told import each_once, first_of, keys
 from tensorucb.reports import LeftOut, Tolerance
-from tensorucb.store._protocol import NOBODY, Content
+from tensorucb.store._protocol import NOBODY, Content, Responses
 
 _LOGGED = 1000
 _LISTED = 10_000  # contradictions in a report; a wrong file can hold as many as rows
@@ -173,7 +173,7 @@ def _store(view: View, record: Round, rows: Resolved, now: float) -> TellReport:
     new, priced_later = sorting.new, sorting.priced_later
     accepted = new.size + priced_later.size
     priced = int(np.count_nonzero(np.isfinite(new.amounts))) + priced_later.size
-    added = Told.joined([new, priced_later])
+    added = Responses.joined([new, priced_later])
     late, seq = accepted if record.status == "closed" else 0, 0
     if accepted:
         counts = {"id": record.id, "edges": new.by_edge.size, "nodes": new.actions.size, "late": late}
@@ -189,7 +189,7 @@ def _store(view: View, record: Round, rows: Resolved, now: float) -> TellReport:
         view.append("contradiction", record.number, payload, now)
     outside = int(np.count_nonzero(~record.in_window(new.actions.times)))
     again = LeftOut.of_lines("told before", rows.lines[sorting.duplicate])
-    view.remember(record.number, seq, told.plus(added))
+    view.remember(record.number, seq, each_once(Responses.joined([told, added])))
     left_out = (again,) if again.count else ()
     return TellReport(accepted, again.count, tuple(clashes.contradictions), late, outside, left_out=left_out)
 
@@ -255,19 +255,19 @@ class _Sorting(NamedTuple):
     ``priced_later`` repeats responses that were told before without an amount, with the one that the batch brings.
     """
 
-    new: Told
+    new: Responses
     duplicate: NDArray[np.bool_]
-    priced_later: Told
+    priced_later: Responses
 
 
-def _sort(view: View, record: Round, told: Told, rows: Resolved, clashes: _Clashes) -> _Sorting:
+def _sort(view: View, record: Round, told: Responses, rows: Resolved, clashes: _Clashes) -> _Sorting:
     """Find the rows that are new: the first of their key, whose event id, if there is one, is not known."""
     fresh = _without_known_id(view, record, rows, clashes)
-    both = Told.joined([told, rows])
+    both = Responses.joined([told, rows])
     # The first row of a key stands: one that was told before, or else the first of the batch.
     places = np.concatenate([np.arange(told.size), told.size + np.argsort(~fresh, kind="stable")])
     standing = np.empty_like(places)
-    standing[places] = places[first_of(both.keys[places])[0]]
+    standing[places] = places[first_of(keys(both)[places])[0]]
     standing = standing[told.size :]
     new = fresh & (standing == told.size + np.arange(rows.size))
     outcomes = both.outcomes[standing]
