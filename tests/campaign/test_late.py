@@ -195,6 +195,24 @@ def test_a_late_response_waits_for_nobody_who_chooses(monkeypatch):
     assert campaign.model_hash() == campaign.replay_hash()
 
 
+def test_what_another_process_has_learned_since_stands(monkeypatch):
+    """Two learn the past again at once, and the one who knows less writes it down last."""
+    store, keep = open_store("memory://"), moments.Handle.keep
+    campaign = grown(store, rounds=6)
+    other = load_campaign("spring", storage=store, clock=Clock())
+    first, second, *_ = campaign.rounds()
+
+    def overtaken(handle, progress):
+        monkeypatch.setattr(moments.Handle, "keep", keep)
+        late(other, second)
+        keep(handle, progress)
+
+    monkeypatch.setattr(moments.Handle, "keep", overtaken)
+    late(campaign, first)
+    assert campaign.status().behind == 0
+    assert campaign.model_hash() == other.model_hash() == campaign.replay_hash()
+
+
 def test_an_ask_is_not_repeated_because_somebody_closed_a_round(monkeypatch):
     """Whoever closes while the choice is made is not waited for."""
     store = open_store("memory://")

@@ -470,7 +470,7 @@ class Handle:
                     view.put_round(replace(record, revision=seq, quarantined=reason))
             event = ledger.learned_at
             if pairs != before.learned:
-                if event != before.learned_at and pairs[: len(before.learned)] == before.learned:
+                if event != before.learned_at and replace(ledger, learned=pairs).behind >= ledger.behind:
                     return  # another process was quicker
                 old = ledger.learned
                 same = next(
