@@ -116,7 +116,6 @@ class View:
         self.expired: list[str] = []
         self.told_here: dict[int, tuple[int, Responses]] = {}
         self._ahead: dict[int, Responses] = {}
-        self._next, self._span = 0, 1
 
     @cached_property
     def network(self) -> Network:
@@ -191,12 +190,11 @@ class View:
             return told
         if number not in self._ahead:
             # Whoever goes through rounds in their order reads more and more of them at once.
-            follows = self._next <= number < self._next + _GAP
-            self._span = min(2 * self._span, _MOST_AHEAD) if follows else 1
-            end = max(number, min(number + self._span, self.ledger.next_number()) - 1)
+            last = max(self._ahead, default=0)
+            more = min(2 * len(self._ahead), _MOST_AHEAD) if last < number <= last + _GAP else 0
+            end = max(number, min(number + more, self.ledger.next_number() - 1))
             rounds = self.session.responses(self.number, number, end)
             self._ahead = {at: each_once(rows) for at, rows in rounds.items()}
-            self._next = end + 1
         return self._ahead[number]
 
     def leave_out(self, pair: Pair, reason: str) -> None:
@@ -427,9 +425,9 @@ class Handle:
                     model.follow(view, view.ledger.in_order)
                     learned, progress = model.replayed, self.progress(view, model)
                     self._relearned = model
-            if caller == "tell" and not again:
-                return 0
             if not again:
+                if caller == "tell":
+                    return 0
                 with self.lock, self.read() as view:
                     self.follow(view)
                     learned, progress = self.model.replayed, self.progress(view, self.model)

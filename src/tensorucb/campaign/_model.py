@@ -86,10 +86,10 @@ def build_policy(spec: Mapping[str, Any], policy: Policy | None) -> Policy:
             f"the campaign's policy {spec['type']} is not of this package. "
             "Load it in Python, with load_campaign(…, policy=…)."
         )
-    return _built(spec["type"], spec["arguments"])
+    return policy_named(spec["type"], spec["arguments"])
 
 
-def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
+def policy_named(name: Any, settings: str | Mapping[str, Any]) -> Policy:
     """A policy by its name; an argument ``policy`` is the name of another, or its ``type`` and ``arguments``."""
     if not _is_policy(name):  # only the one that is named is loaded
         raise refusal("policy", f"one of {', '.join(filter(_is_policy, policies.__all__))}", name)
@@ -98,7 +98,12 @@ def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
         arguments = json.loads(settings) if isinstance(settings, str) else settings
         if not isinstance(arguments, dict):
             raise refusal("policy_settings", wanted, arguments)
-        return _built(name, arguments)
+        inner = arguments.get("policy")
+        if isinstance(inner, str | dict):
+            spec = {"type": inner} if isinstance(inner, str) else inner
+            arguments = {**arguments, "policy": policy_named(spec.get("type"), spec.get("arguments", {}))}
+        built: Policy = getattr(policies, name)(**arguments)
+        return built
     except InputError:
         raise
     except (TypeError, ValueError, RecursionError) as error:
@@ -107,16 +112,6 @@ def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
 
 def _is_policy(name: Any) -> bool:
     return name in policies.__all__ and name not in _ABSTRACT and hasattr(getattr(policies, name), "bind")
-
-
-def _built(name: str, arguments: Mapping[str, Any]) -> Policy:
-    """A policy of this package; its argument ``policy``, if it has one, says another."""
-    inner = arguments.get("policy")
-    if isinstance(inner, str | dict):
-        spec = {"type": inner} if isinstance(inner, str) else inner
-        arguments = {**arguments, "policy": policy_named(spec.get("type"), spec.get("arguments", {}))}
-    built: Policy = getattr(policies, name)(**arguments)
-    return built
 
 
 class DamagedSnapshotWarning(RuntimeWarning):
