@@ -471,9 +471,9 @@ class Handle:
                 if event != before.learned_at and replace(ledger, learned=pairs).behind >= ledger.behind:
                     return  # another process was quicker
                 old = ledger.learned
-                same = next(
-                    (i for i, (a, b) in enumerate(zip(old, pairs, strict=False)) if a != b), min(len(old), len(pairs))
-                )
+                same = 0
+                while same < min(len(old), len(pairs)) and old[same] == pairs[same]:
+                    same += 1
                 rounds: dict[str, Any] = {"rounds": pairs[same:]}
                 if same < len(old):
                     rounds["kept"] = same

@@ -66,13 +66,13 @@ def _select(table: sa.Table, number: str | None = None) -> sa.Select[Any]:
     return statement.order_by(*(keys if number in table.primary_key.columns else (table.c.campaign, column)))
 
 
-def _upsert(table: sa.Table, key: int, **changes: str) -> sa.TextClause:
+def _upsert(table: sa.Table, **changes: str) -> sa.TextClause:
     """Insert a row, or change the one of the same key: all other columns, or these."""
-    names = table.columns.keys()
-    changes = changes or {name: f"excluded.{name}" for name in names[key:]}
+    names, key = table.columns.keys(), table.primary_key.columns.keys()
+    changes = changes or {name: f"excluded.{name}" for name in names[len(key) :]}
     return sa.text(
         f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)}) "
-        f"ON CONFLICT ({', '.join(names[:key])}) "
+        f"ON CONFLICT ({', '.join(key)}) "
         f"DO UPDATE SET {', '.join(f'{name} = {change}' for name, change in changes.items())}"
     )
 
@@ -96,12 +96,9 @@ _RESPONSES = _select(tables.response, "round")
 _EVENT_IDS = _select(tables.event_id, "round")
 _DIGESTS = _select(tables.digest, "round")
 _PIECES = _select(tables.blob).where(tables.blob.c.name == sa.bindparam("name"))
-_PUT_CAMPAIGN = _upsert(tables.campaign, 1)
-_PUT_EVENT = _upsert(tables.event, 2)
-_PUT_ROUND = _upsert(tables.round_, 2)
-_PUT_EXPLANATION = _upsert(tables.explanation, 2)
-_DIGEST_OF_EXPLANATION = _upsert(tables.digest, 2, explanation="excluded.explanation")
-_DIGEST_OF_RESPONSES = _upsert(tables.digest, 2, responses=_sum("responses"), event_ids=_sum("event_ids"))
+_PUT = {table: _upsert(table) for table in (tables.campaign, tables.event, tables.round_, tables.explanation)}
+_DIGEST_OF_EXPLANATION = _upsert(tables.digest, explanation="excluded.explanation")
+_DIGEST_OF_RESPONSES = _upsert(tables.digest, responses=_sum("responses"), event_ids=_sum("event_ids"))
 _DELETE_BLOB = _delete(tables.blob, "campaign", "name")
 _DELETE_RESPONSES = _delete(tables.response, "campaign", "round")
 _DELETE_EVENT_IDS = _delete(tables.event_id, "campaign", "round")
@@ -180,7 +177,7 @@ class Session:
         for number in sorted(self._changed):
             row = self._campaigns[number]
             if row is not None:
-                self._put(_PUT_CAMPAIGN, tables.campaign, row.to_row())
+                self._put(tables.campaign, row.to_row())
         self._changed.clear()
 
     def end(self) -> None:
@@ -236,9 +233,9 @@ class Session:
     def _damaged(self, what: str) -> FileFormatError:
         return FileFormatError(f"{self._backend.shown} is damaged: {what} cannot be read as written. Use a backup.")
 
-    def _put(self, statement: sa.TextClause, table: sa.Table, row: Row) -> None:
-        """Run a statement that takes a whole row."""
-        self._run(statement, **dict(zip(table.columns.keys(), row, strict=True)))
+    def _put(self, table: sa.Table, row: Row, statement: sa.TextClause | None = None) -> None:
+        """Insert a whole row, or change the one of the same key, perhaps by a statement of its own."""
+        self._run(_PUT[table] if statement is None else statement, **dict(zip(table.columns.keys(), row, strict=True)))
 
     # -- campaigns --
 
@@ -429,7 +426,7 @@ class Session:
             raise UnknownIdError(f"the campaign's log has no event {seq}.")
         [event] = self.events(campaign, seq - 1)[:1]
         row = (campaign, seq, event.kind, event.round, dump_json(payload), event.created)
-        self._put(_PUT_EVENT, tables.event, with_digest(row))
+        self._put(tables.event, with_digest(row))
 
     # -- rounds --
 
@@ -465,7 +462,7 @@ class Session:
         moments = (None if moment is None else float(moment) for moment in (record.deadline, record.closed))
         opened = (record.number, record.id, record.status, float(record.opened), *moments)
         stored = with_digest((campaign, *opened, record.revision, record.request_id, payload))
-        self._put(_PUT_ROUND, tables.round_, stored)
+        self._put(tables.round_, stored)
         row.rounds = max(row.rounds, record.number)
 
     def round_counts(self) -> dict[int, dict[str, int]]:
@@ -492,9 +489,9 @@ class Session:
         """Store or replace the explanation of a round."""
         self._changing(campaign)
         row = (campaign, round_number, data)
-        self._put(_PUT_EXPLANATION, tables.explanation, row)
+        self._put(tables.explanation, row)
         # 0 stands for none.
-        self._put(_DIGEST_OF_EXPLANATION, tables.digest, (campaign, round_number, 0, 0, digest(row) + 1))
+        self._put(tables.digest, (campaign, round_number, 0, 0, digest(row) + 1), _DIGEST_OF_EXPLANATION)
 
     # -- responses --
 
@@ -545,7 +542,7 @@ class Session:
         self._insert(tables.response, [(campaign, *batch)])
         self._insert(tables.event_id, [(campaign, *row) for row in named])
         sums = (campaign, round_number, digest_sum([batch]), digest_sum(named), 0)
-        self._put(_DIGEST_OF_RESPONSES, tables.digest, sums)
+        self._put(tables.digest, sums, _DIGEST_OF_RESPONSES)
 
     def known_event_ids(self, campaign: int, event_ids: Sequence[str]) -> dict[str, tuple[int, Content]]:
         """The round and the content of what is stored under these event ids."""
