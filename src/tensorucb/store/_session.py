@@ -405,13 +405,15 @@ class Session:
     def events(self, campaign: int, since: int = 0, kinds: Sequence[str] | None = None) -> list[EventRecord]:
         """Events with ``seq > since`` in order; of these kinds alone, if there are any."""
         last = self.last_event(campaign)
-        rows: list[Row] = []
-        if since < last and kinds is None:
-            rows = self._run(_EVENTS, campaign=campaign, first=since + 1, last=last)
-        elif since < last and kinds is not None:
-            rows = self._query(_EVENTS.where(_event.kind.in_(kinds)), campaign=campaign, first=since + 1, last=last)
+        if since >= last:
+            return []
+        span = {"campaign": campaign, "first": since + 1, "last": last}
+        if kinds is None:
+            rows = self._run(_EVENTS, **span)
+        else:
+            rows = self._query(_EVENTS.where(_event.kind.in_(kinds)), **span)
         rows = self._digested(rows, "event {number} of campaign {campaign}")
-        if kinds is None and len(rows) != max(last - since, 0):
+        if kinds is None and len(rows) != last - since:
             raise self._damaged(f"the log of campaign {campaign}")
         return [EventRecord(seq, kind, at, json.loads(text), created) for _, seq, kind, at, text, created in rows]
 
