@@ -144,15 +144,73 @@ def test_nobody_waits_for_a_past_that_is_learned_again(long_past, monkeypatch):
     assert campaign.model_hash() == campaign.replay_hash()
 
 
-def test_ordinary_late_responses_are_learned_by_the_next_ask():
+def test_ordinary_late_responses_are_learned_by_the_tell_that_brings_them():
     """Nothing is patched here: a short past is learned again at once, as if the response had come in time."""
     campaign = grown("memory://", rounds=40)
     late(campaign, campaign.rounds()[0])
+    assert learned_events(campaign)[-1] == (0, 40)
     assert campaign.status().behind == 0
     before = campaign.replay_hash()
     campaign.ask("tea", 2)
-    assert learned_events(campaign)[-1] == (0, 40)
+    assert len(learned_events(campaign)) == 41
     assert campaign.model_hash() == before
+
+
+@pytest.mark.parametrize("bring", ["close", "sync", "tell"])
+def test_no_ask_learns_a_late_response(bring, monkeypatch):
+    """As after a tell that was killed between its commit and its learning; whoever closes, syncs or tells makes up."""
+    campaign = grown("memory://", rounds=6)
+    first, *_ = campaign.rounds()
+    before = campaign.model_hash()
+    with monkeypatch.context() as killed:
+        killed.setattr(moments.Handle, "learn", lambda handle, caller: 0)
+        late(campaign, first)
+    ask = campaign.ask("tea", 2)
+    assert campaign.status().behind == 1
+    assert learned_events(campaign) == [("all", 1)] * 6
+    assert campaign.model_hash() == campaign.replay_hash() == before
+    {"close": lambda: campaign.close(ask.id), "sync": campaign.sync, "tell": lambda: late(campaign, first, 1)}[bring]()
+    assert campaign.status().behind == 0
+    assert learned_events(campaign)[-1][0] == 0
+    assert campaign.model_hash() == campaign.replay_hash() != before
+
+
+def test_a_late_response_waits_for_nobody_who_chooses(monkeypatch):
+    """Not even to be learned: the ask goes on with the model that it began with."""
+    campaign = grown("memory://", rounds=6)
+    first, *_ = campaign.rounds()
+    propose, teller = moments.ask.propose, threading.Thread(target=late, args=(campaign, first))
+
+    def told_meanwhile(draft):
+        if not teller.ident:
+            teller.start()
+            teller.join(60.0)
+            assert not teller.is_alive()
+        return propose(draft)
+
+    monkeypatch.setattr(moments.ask, "propose", told_meanwhile)
+    campaign.ask("tea", 2)
+    assert campaign.status().behind == 0
+    assert learned_events(campaign)[-1] == (0, 6)
+    assert campaign.model_hash() == campaign.replay_hash()
+
+
+def test_what_another_process_has_learned_since_stands(monkeypatch):
+    """Two learn the past again at once, and the one who knows less writes it down last."""
+    store, keep = open_store("memory://"), moments.Handle.keep
+    campaign = grown(store, rounds=6)
+    other = load_campaign("spring", storage=store, clock=Clock())
+    first, second, *_ = campaign.rounds()
+
+    def overtaken(handle, progress):
+        monkeypatch.setattr(moments.Handle, "keep", keep)
+        late(other, second)
+        keep(handle, progress)
+
+    monkeypatch.setattr(moments.Handle, "keep", overtaken)
+    late(campaign, first)
+    assert campaign.status().behind == 0
+    assert campaign.model_hash() == other.model_hash() == campaign.replay_hash()
 
 
 def test_an_ask_is_not_repeated_because_somebody_closed_a_round(monkeypatch):

@@ -36,6 +36,7 @@ class CampaignMachine(RuleBasedStateMachine):
             self.url, graph=GRAPH, policy=self.policy, credit=self.credit, clock=self.clock, window="100s"
         )
         self.plain = {}
+        self.order = []
         self.numbers = itertools.count()
 
     def teardown(self):
@@ -43,23 +44,27 @@ class CampaignMachine(RuleBasedStateMachine):
             self.campaign.disconnect()
             shutil.rmtree(self.folder)
 
+    def refused(self):
+        """A call that is refused closes nothing, not even the rounds that are due."""
+        self.campaign.expire()
+        return pytest.raises(StateError)
+
     def expire(self):
         for held in self.plain.values():
             if held["status"] == "open" and held["opened"] + 100 <= self.clock.now:
                 held["status"] = "closed"
 
-    def refused(self, call, *arguments):
-        """A call that is refused changes nothing: what is due is closed by the next one."""
-        before = self.campaign.status()
-        with pytest.raises(StateError):
-            call(*arguments)
-        assert self.campaign.status() == before
-        self.campaign.expire()
+    def learned_order(self, *, again):
+        """Rounds in the order in which they are learned: as they were asked if the past is learned ``again``."""
+        closed = [round_id for round_id, held in self.plain.items() if held["status"] == "closed"]
+        before = [] if again else self.order
+        return [*before, *(round_id for round_id in closed if round_id not in before)]
 
     @rule(target=rounds, k=st.integers(1, 4), product=st.sampled_from(["tea", "soap"]))
     def ask(self, k, product):
         self.expire()
         ask = self.campaign.ask(product, k)
+        self.order = self.learned_order(again=False)
         assert ask.number == len(self.plain) + 1
         self.plain[ask.id] = {
             "status": "open",
@@ -81,7 +86,8 @@ class CampaignMachine(RuleBasedStateMachine):
         picks = data.draw(st.lists(st.tuples(st.sampled_from(held["pairs"]), st.booleans()), min_size=1, max_size=6))
         rows = [{"source": s, "target": t, "outcome": int(y)} for (s, t), y in picks]
         if held["status"] == "cancelled":
-            self.refused(self.campaign.tell, round_id, rows)
+            with self.refused():
+                self.campaign.tell(round_id, rows)
             return
         accepted = duplicates = clashes = 0
         for pair, outcome in picks:
@@ -94,6 +100,8 @@ class CampaignMachine(RuleBasedStateMachine):
                 clashes += 1
         report = self.campaign.tell(round_id, rows)
         late = accepted if held["status"] == "closed" else 0
+        if late:
+            self.order = self.learned_order(again=True)
         assert (report.accepted, report.duplicates, len(report.contradictions), report.late) == (
             accepted,
             duplicates,
@@ -113,6 +121,8 @@ class CampaignMachine(RuleBasedStateMachine):
         assert report.accepted == int((name, time) not in held["acted"])
         assert report.outside_window == int(report.accepted and not 0 <= delay <= 100)
         held["acted"].add((name, time))
+        if report.late:
+            self.order = self.learned_order(again=True)
 
     @rule(round_id=rounds)
     def refused_batch(self, round_id):
@@ -130,17 +140,20 @@ class CampaignMachine(RuleBasedStateMachine):
         self.expire()
         held = self.plain[round_id]
         if held["status"] == "cancelled":
-            self.refused(self.campaign.close, round_id)
+            with self.refused():
+                self.campaign.close(round_id)
             return
         self.campaign.close(round_id)
         held["status"] = "closed"
+        self.order = self.learned_order(again=True)
 
     @rule(round_id=rounds)
     def cancel(self, round_id):
         self.expire()
         held = self.plain[round_id]
         if held["status"] == "closed":
-            self.refused(self.campaign.cancel, round_id)
+            with self.refused():
+                self.campaign.cancel(round_id)
             return
         self.campaign.cancel(round_id)
         held["status"] = "cancelled"
@@ -188,7 +201,7 @@ TestMachine = CampaignMachine.TestCase
 
 
 class OrderedMachine(CampaignMachine):
-    """The same with a policy whose updates do not commute: the rounds are learned in the order of asking, or else."""
+    """The same with a policy whose updates do not commute: a wrong order of rounds is another model."""
 
     policy, credit = TensorUCB(rank=2), "shared"
 
@@ -203,6 +216,7 @@ class OrderedMachine(CampaignMachine):
             held["told"].update(dict.fromkeys(pairs, True))
             self.campaign.close(round_id)
             held["status"] = "closed"
+            self.order = self.learned_order(again=True)
 
     @precondition(lambda self: self.plain)
     @invariant()
@@ -211,14 +225,14 @@ class OrderedMachine(CampaignMachine):
         users = np.random.default_rng(1).normal(size=(GRAPH.n_nodes, 3))
         policy.bind(GRAPH, users, np.random.default_rng([0, 0]))
         everything = list(zip(GRAPH.ids[GRAPH.sources].tolist(), GRAPH.ids[GRAPH.targets].tolist(), strict=True))
-        for held in self.plain.values():
-            if held["status"] == "closed":
-                p = dict(zip(everything, policy.prediction(held["product"]).expected().tolist(), strict=True))
-                shares = credit("shared", held["pairs"], sorted(held["acted"]), held["opened"], 100, p)
-                told = {pair: float(outcome) for pair, outcome in held["told"].items()}
-                outcomes = learned(everything, {s for s, _ in held["pairs"]}, told, shares)
-                edges = [everything.index(pair) for pair in outcomes]
-                policy.update(held["product"], edges, list(outcomes.values()))
+        for round_id in self.learned_order(again=False):
+            held = self.plain[round_id]
+            p = dict(zip(everything, policy.prediction(held["product"]).expected().tolist(), strict=True))
+            shares = credit("shared", held["pairs"], sorted(held["acted"]), held["opened"], 100, p)
+            told = {pair: float(outcome) for pair, outcome in held["told"].items()}
+            outcomes = learned(everything, {s for s, _ in held["pairs"]}, told, shares)
+            edges = [everything.index(pair) for pair in outcomes]
+            policy.update(held["product"], edges, list(outcomes.values()))
         for product in ("tea", "soap"):
             vector = {"tea": [1.0, 0.0], "soap": [0.0, 1.0]}[product]
             np.testing.assert_allclose(

@@ -166,9 +166,8 @@ def test_others_see_it_and_leave_it_out():
     assert list(other.status().quarantined) == [bad.id]
     assert other.model_hash() == campaign.model_hash()
     # A late response gives it another chance, which it does not take.
-    other.tell(bad.id, [{"user": "person-003", "time": 1001.0}])
     with pytest.warns(UnlearnableRoundWarning):
-        other.sync()
+        other.tell(bad.id, [{"user": "person-003", "time": 1001.0}])
     assert list(campaign.status().quarantined) == [bad.id]
     assert campaign.model_hash() == other.model_hash() == campaign.replay_hash()
 

@@ -17,7 +17,6 @@ from tensorucb.campaign._choice import Chooser
 from tensorucb.campaign._constraints import Constraints, barred_now, constrain
 from tensorucb.campaign._explain import Evidence, Explainer, collect_evidence
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._people import Weariness, fatigue_of, weariness
 from tensorucb.campaign._question import Reader, check_same
@@ -45,7 +44,7 @@ def open_round(handle: Handle, arguments: Mapping[str, Any]) -> tuple[Network, R
                 draft = prepare(view, arguments, now)
                 if isinstance(draft, Round):
                     return view.network, draft
-                learned = handle.progress(view)
+                learned = handle.progress(view, handle.model)
             proposal = propose(draft)
             handle.keep(learned)
             if due:
@@ -108,7 +107,7 @@ def prepare(view: View, arguments: Mapping[str, Any], now: float) -> Draft | Rou
         return earlier
     check_sizes(view.ledger, view.catalogues(), question.sizes)
     rules = constrain(view.network, barred_now(view, question, now), question, now)
-    handle.model.follow(view, wanted(view, "ask"))
+    handle.follow(view)
     worth = worth_of(view, question.product.product)
     return Draft(view, now, question, rules, past_outcomes(view), worth, weariness(view, now))
 

@@ -63,7 +63,7 @@ class Campaign:
     The model is a pure function of the log: it learns closed rounds in the order in which they were asked, imported
     history first. Responses told to an open round are durable at once and learned when it closes. Any number of
     processes may work on one campaign. Within a process threads share one object: those that read or tell wait for
-    nobody, those that choose or learn take turns, and so do those that ask for the progress.
+    nobody who chooses, those that choose or learn take turns, and so do those that ask for the progress.
 
     Examples
     --------
@@ -750,8 +750,8 @@ class Campaign:
     def sync(self) -> int:
         """Bring the model up to date with the log and store due snapshots; returns how many rounds it learned.
 
-        :meth:`ask` and :meth:`close` do so too, but late responses to a long past wait until a round closes and a
-        twentieth of the rounds has changed; this call takes them in now.
+        :meth:`close` and late responses to a short past do so too; those to a long past wait until a round closes and a
+        twentieth of the rounds has changed. This call takes them in now.
         """
         learned = self._handle.learn("sync")
         keep_tally(self._handle)

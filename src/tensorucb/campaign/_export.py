@@ -17,11 +17,10 @@ import polars as pl
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import Catalogue
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._people import said
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._told import Told, acted_in_window
+from tensorucb.campaign._told import acted_in_window, each_once, told_edges
 from tensorucb.checks import check_choice, check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import staged
@@ -153,7 +152,7 @@ def _seeds(records: list[Round], network: Network, ids: _Kinds) -> pl.DataFrame:
 def _responses(view: View, records: list[Round]) -> pl.DataFrame:
     """What all rounds were told; without a source, who acted."""
     batches = view.session.responses(view.number, 1, view.ledger.next_number() - 1, event_ids=True)
-    told = [(record.id, in_order([Told.of(batches[record.number], view.network)])) for record in records]
+    told = [(record.id, in_order([each_once(batches[record.number])])) for record in records]
     rows = Responses.joined([NOTHING, *(rows for _, rows in told)])
     users = pl.Series(view.network.graph.ids)
     return pl.DataFrame(
@@ -183,7 +182,7 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
     }
     network = view.network
     users = pl.Series(network.graph.ids)
-    pairs = wanted(view, "ask")
+    pairs = view.ledger.known
     frames = [pl.DataFrame(schema=schema)]
     records = [view.ledger.rounds[number] for number, _ in pairs]
     shared = [i for i, record in enumerate(records) if record.credit == "shared"]
@@ -197,7 +196,7 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
         edges, credit = model.lesson(network, record, told)
         if i < last:
             model.learn(view, pairs[i : i + 1])
-        kept = (credit > 0.0) | np.isin(edges, told.by_edge.edges)
+        kept = (credit > 0.0) | np.isin(edges, told_edges(network, told))
         edges = edges[kept]
         sources = network.graph.sources[edges]
         strategies = record.strategy_of("contacted") or {}
@@ -214,15 +213,15 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
     return pl.concat(frames).with_columns(pl.col("time").fill_nan(None))
 
 
-def _times(network: Network, record: Round, told: Told, edges: I64) -> F64:
+def _times(network: Network, record: Round, told: Responses, edges: I64) -> F64:
     """When each edge's response happened: the time told with the edge, else the target's first action in the window."""
     first = np.full(network.graph.n_nodes, np.inf)
     acted = acted_in_window(record, told)
     np.minimum.at(first, acted.targets, acted.times)
     times = first[network.graph.targets[edges]]
-    rows = told.by_edge
-    timed = rows.take(np.isfinite(rows.times) & np.isin(rows.edges, edges))
-    times[np.searchsorted(edges, timed.edges)] = timed.times
+    named = told_edges(network, told)
+    timed = np.isfinite(told.by_edge.times) & np.isin(named, edges)
+    times[np.searchsorted(edges, named[timed])] = told.by_edge.times[timed]
     return np.where(np.isfinite(times), times, np.nan)
 
 

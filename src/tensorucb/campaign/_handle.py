@@ -23,19 +23,19 @@ from tensorucb.campaign._model import (
     Model,
     build_policy,
     count_of,
+    learns_again,
     prunable,
     snapshot_name,
-    wanted,
 )
 from tensorucb.campaign._network import Network, network_from_blob, network_to_blob
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._segments import UserColumns
-from tensorucb.campaign._told import Told
+from tensorucb.campaign._told import each_once
 from tensorucb.checks import check_callable, check_text, shown
 from tensorucb.errors import FileFormatError, StoreError, UnknownIdError, call
 from tensorucb.files import unpack_state
 from tensorucb.policies import Policy
-from tensorucb.store._protocol import CampaignRecord, Status
+from tensorucb.store._protocol import CampaignRecord, Responses, Status
 from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
@@ -116,9 +116,8 @@ class View:
         self.memory = handle.memory
         self.ledger = ledger
         self.expired: list[str] = []
-        self.told_here: dict[int, tuple[int, Told]] = {}
-        self._ahead: dict[int, Told] = {}
-        self._next, self._span = 0, 1
+        self.told_here: dict[int, tuple[int, Responses]] = {}
+        self._ahead: dict[int, Responses] = {}
 
     @cached_property
     def network(self) -> Network:
@@ -182,26 +181,25 @@ class View:
         """All rounds by number."""
         return self.ledger.by_number
 
-    def told(self, number: int, revision: int | None = None) -> Told:
-        """What a round was told, by edge number, up to a revision of it or until now.
+    def told(self, number: int, revision: int | None = None) -> Responses:
+        """What a round was told, each response once, up to a revision of it or until now.
 
         It is not read again as long as nobody else tells the round something.
         """
         if revision is not None and revision != self.ledger.rounds[number].revision:
-            return Told.of(self.session.responses(self.number, number, number, revision)[number], self.network)
+            return each_once(self.session.responses(self.number, number, number, revision)[number])
         if number in self.told_here:
             return self.told_here[number][1]
-        told: Told | None = self.memory.get("told", self.ledger.told_tag(number), key=number)
+        told: Responses | None = self.memory.get("told", self.ledger.told_tag(number), key=number)
         if told is not None:
             return told
         if number not in self._ahead:
             # Whoever goes through rounds in their order reads more and more of them at once.
-            follows = self._next <= number < self._next + _GAP
-            self._span = min(2 * self._span, _MOST_AHEAD) if follows else 1
-            end = max(number, min(number + self._span, self.ledger.next_number()) - 1)
+            last = max(self._ahead, default=0)
+            more = min(2 * len(self._ahead), _MOST_AHEAD) if last < number <= last + _GAP else 0
+            end = max(number, min(number + more, self.ledger.next_number() - 1))
             rounds = self.session.responses(self.number, number, end)
-            self._ahead = {at: Told.of(rows, self.network) for at, rows in rounds.items()}
-            self._next = end + 1
+            self._ahead = {at: each_once(rows) for at, rows in rounds.items()}
         return self._ahead[number]
 
     def leave_out(self, pair: Pair, reason: str) -> None:
@@ -227,7 +225,7 @@ class View:
         """Take in what this session itself has written."""
         self.ledger = self.ledger.followed(self.session)
 
-    def remember(self, number: int, seq: int, told: Told) -> None:
+    def remember(self, number: int, seq: int, told: Responses) -> None:
         """What a round has been told now; ``seq`` is the event, 0 if nothing was new."""
         self.told_here[number] = seq, told
 
@@ -302,6 +300,7 @@ class Handle:
         self.counting = threading.RLock()
         self.tallied = 0  # of how many rounds the store has the counts
         self.model = self.fresh_model()
+        self._relearned: Model | None = None  # what was learned apart, until it takes the place of ``model``
         self._here = threading.local()
         # If somebody reads the store, status() says what is left to do, and the next one who opens it tries again.
         with suppress(StoreError):
@@ -398,8 +397,16 @@ class Handle:
     def learned(self) -> Iterator[View]:
         """The campaign as it is now, with the model that the next ask chooses by; who else needs the model waits."""
         with self.lock, self.read() as view:
-            self.model.follow(view, wanted(view, "ask"))
+            self.follow(view)
             yield view
+
+    def follow(self, view: View) -> None:
+        """Bring the model to what the next ask chooses by; the caller holds the lock."""
+        known, other = view.ledger.known, self._relearned
+        # One that was learned again takes over when the log says that it was.
+        if other is not None and other.leads_to(view.network, known) and not self.model.leads_to(view.network, known):
+            self.model = other
+        self.model.follow(view, known)
 
     def fresh_model(self, *, apart: bool = False) -> Model:
         """A model that has learned nothing, with the caller's policy object if there is one; ``apart`` with a copy."""
@@ -417,30 +424,26 @@ class Handle:
         """
         with self._relearning:
             with self.read() as view:
-                pairs = wanted(view, caller)
-                apart = None
-                if self.model.network is not None and not self.model.leads_to(view.network, pairs):
-                    apart = self.fresh_model(apart=True)
-                    apart.follow(view, pairs)
-            with self.lock, self.read() as view:
-                model = self.model if apart is None else apart
-                # What was told while the past was learned again is taken in by the next call.
-                newest = wanted(view, caller) if apart is None else view.ledger.kept(apart.pairs)
-                if model.network is not None and not model.leads_to(view.network, newest):
+                again = learns_again(view, caller)
+                if again:
+                    model = self.fresh_model(apart=True)
+                    model.follow(view, view.ledger.in_order)
+                    learned, progress = model.replayed, self.progress(view, model)
+                    self._relearned = model
+            if not again:
+                if caller == "tell":
                     return 0
-                learned = 0 if apart is None else apart.replayed
-                model.follow(view, newest)
-                self.model = model
-                learned += model.replayed
-                progress = self.progress(view)
+                with self.lock, self.read() as view:
+                    self.follow(view)
+                    learned, progress = self.model.replayed, self.progress(view, self.model)
             if learned:
                 _log.info("campaign %r: %d rounds learned", self.record.name, learned)
             self.keep(progress)
             return learned
 
-    def progress(self, view: View) -> Progress:
-        """What the model has learned by now; the caller holds the lock."""
-        model, every = self.model, int(self.record.settings["snapshot_every"])
+    def progress(self, view: View, model: Model) -> Progress:
+        """What a model has learned by now; nobody else may use it meanwhile."""
+        every = int(self.record.settings["snapshot_every"])
         names = view.session.blobs(view.number, SNAPSHOTS)
         newest = max((count_of(name) for name in names if name not in model.damaged), default=0)
         snapshot = None
@@ -470,12 +473,12 @@ class Handle:
                     view.put_round(replace(record, revision=seq, quarantined=reason))
             event = ledger.learned_at
             if pairs != before.learned:
-                if event != before.learned_at and pairs[: len(before.learned)] == before.learned:
+                if event != before.learned_at and replace(ledger, learned=pairs).behind >= ledger.behind:
                     return  # another process was quicker
                 old = ledger.learned
-                same = next(
-                    (i for i, (a, b) in enumerate(zip(old, pairs, strict=False)) if a != b), min(len(old), len(pairs))
-                )
+                same = 0
+                while same < min(len(old), len(pairs)) and old[same] == pairs[same]:
+                    same += 1
                 rounds: dict[str, Any] = {"rounds": pairs[same:]}
                 if same < len(old):
                     rounds["kept"] = same
@@ -498,7 +501,7 @@ class Handle:
         model = self.fresh_model(apart=True)
         with self.lock, self.read() as view:
             self.memory.clear()  # nothing that this process remembers takes part
-            model.follow(view, wanted(view, "ask"), snapshots=False)
+            model.follow(view, view.ledger.known, snapshots=False)
         return model.state_hash()
 
     def purge(self, timeout: float | None = None) -> None:

@@ -15,10 +15,10 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
 from tensorucb.campaign._documents import to_json
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._network import Network, without_row
+from tensorucb.campaign._network import without_row
 from tensorucb.campaign._responses import Batch, Resolved, check_sound, read_responses, resolve, text_places
 from tensorucb.campaign._round import Round, round_id
-from tensorucb.campaign._told import Told
+from tensorucb.campaign._told import each_once, first_of, keys
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, argument
 from tensorucb.moments import duration, duration_text
@@ -125,6 +125,8 @@ def import_history(
         if view.ledger.seq != seen:
             past, unknown, report = read(view)
         new = _write(view, handle.record, past.rounds, now)
+    if new:
+        handle.learn("tell")
     return HistoryReport(
         rounds=len(new),
         responses=sum(each.rows.size for each in new),
@@ -159,7 +161,7 @@ def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> _
         if strategy is not None:
             context = with_strategy(context, strategy, catalogues[1])
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
-        past.append(_Past.of(context, label, _distinct(view.network, resolved.take(np.array(members)))))
+        past.append(_Past.of(context, label, _distinct(resolved.take(np.array(members)))))
     return _History(past)
 
 
@@ -244,19 +246,19 @@ def _first_amounts(bought: Responses, n_users: int) -> F64:
     return first
 
 
-def _distinct(network: Network, rows: Resolved) -> Responses:
+def _distinct(rows: Resolved) -> Responses:
     """The responses of one past round, as a round is told them; a repeated one must tell the same."""
-    told = Told.of(rows, network)
-    outcomes = told.outcomes[np.searchsorted(told.edges, rows.edges)]
-    differs = np.flatnonzero(rows.outcomes != outcomes)
+    first, _ = first_of(keys(rows))
+    differs = np.flatnonzero(rows.outcomes != rows.outcomes[first])
     if differs.size:
-        other = int(differs[0])
-        first = int(np.argmax(rows.edges == rows.edges[other]))
+        other = differs[0]
+        before = first[other]
         raise InputError(
-            f"lines {rows.lines[first]} and {rows.lines[other]} tell outcomes {rows.outcomes[first]:g} and "
+            f"lines {rows.lines[before]} and {rows.lines[other]} tell outcomes {rows.outcomes[before]:g} and "
             f"{rows.outcomes[other]:g} of one edge. If they belong to different past rounds, add a field 'round'."
         )
     # Event ids stay behind: old logs number their events in their own way.
+    told = each_once(Responses.joined([rows]))
     return replace(told, event_ids=np.full(told.size, None, dtype=object))
 
 

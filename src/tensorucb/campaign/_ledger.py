@@ -100,12 +100,17 @@ class Ledger:
         pairs = [record.pair for record in sorted(closed, key=lambda record: record.kind != "history")]
         return [pair for pair in pairs if pair not in self.unlearned]
 
-    def kept(self, known: Sequence[Pair]) -> list[Pair]:
-        """The rounds that a model knows, as it knows them, without those that cannot be learned; then the new ones."""
-        numbers = dict(self.in_order)
-        old = dict(known)
+    @cached_property
+    def known(self) -> list[Pair]:
+        """What the next ask is to know: the rounds that the log says are learned, as they were then; then new ones."""
+        numbers, old = dict(self.in_order), dict(self.learned)
         new = [pair for pair in self.in_order if pair[0] not in old]
-        return [pair for pair in known if pair[0] in numbers] + new
+        return [pair for pair in self.learned if pair[0] in numbers] + new
+
+    @property
+    def behind(self) -> int:
+        """Of how many rounds the next ask does not know the newest responses."""
+        return sum(self.rounds[number].revision != revision for number, revision in self.known)
 
     def unreported(self) -> dict[Pair, str]:
         """The rounds that could not be learned as they are now, of which the log does not know it yet."""

@@ -3,9 +3,10 @@
 Events of the kind ``learned`` name rounds, each as it was told up to an event. So a model is a function of the log up
 to the last such event, in every process. A snapshot is a copy of it that saves learning these rounds again.
 
-A round that is new is learned at once. A late response changes a round that was learned already: a short past is then
-learned again at once, too. A long past is learned again when a round closes and a twentieth of it has changed, or when
-`Campaign.sync` is called, in a policy apart, so that nobody waits for it.
+An ask adds the rounds that have closed since, and learns nothing again. A late response changes a round that was
+learned already. A short past is then learned again by the tell that brought it, after its commit; a long one when a
+round closes and a twentieth of it has changed, or when `Campaign.sync` is called. This happens in a policy apart, so
+that nobody who asks waits for it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from tensorucb.campaign._ledger import Pair
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import of_sources
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._told import Told, learned
+from tensorucb.campaign._told import learned
 from tensorucb.checks import refusal
 from tensorucb.errors import FileFormatError, InputError, StateError
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies._base import check_policy_object
+from tensorucb.store._protocol import Responses
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
@@ -46,8 +48,8 @@ _LONG = 1.0  # seconds of learning after which a snapshot is worth its bytes
 _REASON = 300  # characters of an error that the log keeps
 _ABSTRACT = ("UCBPolicy", "Policy")
 
-Caller = Literal["ask", "close", "sync"]
-"""Who brings the model up to date; whoever is not waited for may learn a long past again."""
+Caller = Literal["tell", "close", "sync"]
+"""Who brings the model up to date."""
 
 
 def policy_spec(policy: Policy) -> dict[str, Any]:
@@ -84,10 +86,10 @@ def build_policy(spec: Mapping[str, Any], policy: Policy | None) -> Policy:
             f"the campaign's policy {spec['type']} is not of this package. "
             "Load it in Python, with load_campaign(…, policy=…)."
         )
-    return _built(spec["type"], spec["arguments"])
+    return policy_named(spec["type"], spec["arguments"])
 
 
-def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
+def policy_named(name: Any, settings: str | Mapping[str, Any]) -> Policy:
     """A policy by its name; an argument ``policy`` is the name of another, or its ``type`` and ``arguments``."""
     if not _is_policy(name):  # only the one that is named is loaded
         raise refusal("policy", f"one of {', '.join(filter(_is_policy, policies.__all__))}", name)
@@ -96,7 +98,12 @@ def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
         arguments = json.loads(settings) if isinstance(settings, str) else settings
         if not isinstance(arguments, dict):
             raise refusal("policy_settings", wanted, arguments)
-        return _built(name, arguments)
+        inner = arguments.get("policy")
+        if isinstance(inner, str | dict):
+            spec = {"type": inner} if isinstance(inner, str) else inner
+            arguments = {**arguments, "policy": policy_named(spec.get("type"), spec.get("arguments", {}))}
+        built: Policy = getattr(policies, name)(**arguments)
+        return built
     except InputError:
         raise
     except (TypeError, ValueError, RecursionError) as error:
@@ -105,16 +112,6 @@ def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
 
 def _is_policy(name: Any) -> bool:
     return name in policies.__all__ and name not in _ABSTRACT and hasattr(getattr(policies, name), "bind")
-
-
-def _built(name: str, arguments: Mapping[str, Any]) -> Policy:
-    """A policy of this package; its argument ``policy``, if it has one, says another."""
-    inner = arguments.get("policy")
-    if isinstance(inner, str | dict):
-        spec = {"type": inner} if isinstance(inner, str) else inner
-        arguments = {**arguments, "policy": policy_named(spec.get("type"), spec.get("arguments", {}))}
-    built: Policy = getattr(policies, name)(**arguments)
-    return built
 
 
 class DamagedSnapshotWarning(RuntimeWarning):
@@ -129,25 +126,17 @@ class _UnlearnableError(Exception):
     """The policy refused a round, or was left with something that is not a number."""
 
 
-def wanted(view: View, caller: Caller) -> list[Pair]:
-    """The rounds that a model is to learn, in order: those that the log says it knows and new ones, or all again."""
-    now = view.ledger.in_order
-    kept = view.ledger.kept(view.ledger.learned)
-    if kept == now:
-        return now
-    changed = len(set(now).symmetric_difference(kept)) // 2 or 1
-    if caller == "sync" or (caller == "close" and changed >= _SHARE * len(now)) or _short(view, now):
-        return now
-    return kept
-
-
-def behind(view: View) -> int:
-    """Of how many rounds the next ask does not know the newest responses."""
-    return sum(view.ledger.rounds[number].revision != revision for number, revision in wanted(view, "ask"))
+def learns_again(view: View, caller: Caller) -> bool:
+    """Whether a past that has changed is learned again now: a short one always, a long one only now and then."""
+    now, known = view.ledger.in_order, view.ledger.known
+    if known == now:
+        return False
+    changed = len(set(now).symmetric_difference(known)) // 2 or 1
+    return caller == "sync" or (caller == "close" and changed >= _SHARE * len(now)) or _short(view, now)
 
 
 def _short(view: View, pairs: Sequence[Pair]) -> bool:
-    """Whether so much may be learned again within one call."""
+    """Whether so much may be learned again within one tell."""
     work, degrees = 0, view.network.graph.out_degree
     for number, _ in pairs:
         work += _ROUND + int(degrees[view.ledger.rounds[number].contacted].sum())
@@ -217,7 +206,7 @@ class Model:
             except _UnlearnableError:
                 self._one_by_one(view, pairs)
 
-    def lesson(self, network: Network, record: Round, told: Told) -> tuple[I64, F64]:
+    def lesson(self, network: Network, record: Round, told: Responses) -> tuple[I64, F64]:
         """Edges and outcomes that a closed round teaches a policy that has learned the rounds before it."""
 
         def believed() -> F64:

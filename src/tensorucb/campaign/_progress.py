@@ -14,7 +14,6 @@ import numpy as np
 from tensorucb.arrays import F64
 from tensorucb.campaign._handle import ERASING, View
 from tensorucb.campaign._lift import Lift, lift_by, lift_of
-from tensorucb.campaign._model import behind
 from tensorucb.campaign._people import said
 from tensorucb.campaign._round import LEVEL, Id, Round, expectation, html_table
 from tensorucb.campaign._segments import Segments, no_columns
@@ -315,7 +314,7 @@ def _summary(view: View) -> dict[str, Any]:
         "closed": states["closed"],
         "cancelled": states["cancelled"],
         "events": view.ledger.seq,
-        "behind": behind(view),
+        "behind": view.ledger.behind,
         "quarantined": view.ledger.quarantined(),
         "opted_out": int(np.count_nonzero(spoken.opted_out)),
         "no_consent": int(np.count_nonzero(spoken.no_consent)),
@@ -411,7 +410,7 @@ def _counted(view: View, selection: Selection) -> CampaignProgress:
         calibration=_calibration(entry.within for entry in rounds),
         lift=lift,
         lift_missing=missing,
-        behind=behind(view),
+        behind=view.ledger.behind,
         products=tally.products(products.names),
         strategies=tally.strategies(strategies.names),
         users=tally.users(_MOST_CONTACTED, view.name),

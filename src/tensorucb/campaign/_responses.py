@@ -1,4 +1,4 @@
-"""What callers tell us, in whatever form: as checked columns, by graph row and edge number, and by round.
+"""What callers tell us, in whatever form: as checked columns, by graph row, and by round.
 
 All rows belong to the round that the caller names, or each finds the rounds of its own.
 """
@@ -16,11 +16,11 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._handle import View
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._told import Told
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, StateError, UnknownIdError, argument, call
 from tensorucb.graph._ids import IdIndex
 from tensorucb.reports import FileReport, LeftOut, Tolerance
+from tensorucb.store._protocol import NOBODY, Responses
 
 if TYPE_CHECKING:
     import polars as pl
@@ -165,8 +165,8 @@ def text_places(column: pl.Series, texts: Sequence[str]) -> I64:
 
 
 @dataclass(frozen=True, eq=False)
-class Resolved(Told):
-    """Rows of a batch by graph row and edge number, as a round is told them.
+class Resolved(Responses):
+    """Rows of a batch by graph row, as a round is told them.
 
     ``rows`` say where they stand in the batch, ``lines`` where they stood in what came. ``until`` is the end of the day
     for a time that is a date alone, and otherwise the time.
@@ -199,10 +199,9 @@ def resolve(
     sources = found["source"]
     targets = np.where(by_edge, found["target"], found["user"])
     both = (sources >= 0) & (targets >= 0)
-    edges = np.full(rows.size, -1, dtype=np.int64)
-    edges[both] = network.graph.edge_between(sources[both], targets[both])
     strange = (targets < 0) | (by_edge & (sources < 0))
-    apart = both & (edges < 0)
+    apart = both.copy()
+    apart[both] = network.graph.edge_between(sources[both], targets[both]) < 0
     resolved = Resolved(
         sources=sources,
         targets=targets,
@@ -210,7 +209,6 @@ def resolve(
         times=batch.numbers("time")[rows],
         amounts=batch.numbers("amount")[rows],
         event_ids=_event_ids(batch)[rows],
-        edges=edges,
         rows=rows,
         lines=lines,
         until=batch.numbers("until")[rows],
@@ -306,7 +304,7 @@ def _of_another_product(record: Round, batch: Batch) -> tuple[NDArray[np.bool_],
 
 def _contacted_only(network: Network, record: Round, rows: Resolved) -> tuple[Resolved, LeftOut]:
     """Responses to those who were contacted in a round, and the others."""
-    stray = (rows.edges >= 0) & ~np.isin(rows.sources, record.contacted)
+    stray = (rows.sources != NOBODY) & ~np.isin(rows.sources, record.contacted)
     strays = rows.take(stray)
     left_out = LeftOut.of_lines(
         f"a source that was not contacted in round {record.number}",

@@ -17,10 +17,10 @@ from tensorucb.campaign._lift import FEW, Lift
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Id, Kind, Reach, Revenue, Round
 from tensorucb.campaign._segments import Segments
-from tensorucb.campaign._told import Told, acted_in_window, responded, revenue_of
+from tensorucb.campaign._told import acted_in_window, responded, revenue_of, told_edges
 from tensorucb.errors import FileFormatError
 from tensorucb.files import pack_state, unpack_state
-from tensorucb.store._protocol import Status
+from tensorucb.store._protocol import Responses, Status
 
 _FEW_USERS = 5  # of a segment
 _TALLY_EVERY = 50  # rounds between two times that counts are stored
@@ -205,11 +205,11 @@ def _within(promised: Reach | Revenue | None, number: float) -> bool | None:
     return None if promised is None else promised.low <= number <= promised.high
 
 
-def _of_contacts(network: Network, record: Round, told: Told, acted: NDArray[np.bool_], worth: F64) -> F64:
+def _of_contacts(network: Network, record: Round, told: Responses, acted: NDArray[np.bool_], worth: F64) -> F64:
     """``(_SUMS, contacts)`` what came of each contact of a closed round; ``worth`` is that of each response."""
     graph, rows = network.graph, record.contacted
     # The edges by which the round could bring responses.
-    edges = network.edges_in_round(rows, record.number, told.by_edge.edges)
+    edges = network.edges_in_round(rows, record.number, told_edges(network, told))
     edges = edges[~np.isin(graph.targets[edges], rows)]
     # Who follows several contacted users counts for the first of them, as in what each was expected to add.
     turn = np.argsort(rows)[np.searchsorted(np.sort(rows), graph.sources[edges])]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,9 @@ from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._responses import Batch, Belonging, Resolved, of_one_round, of_rounds, read_responses
 from tensorucb.campaign._round import Round
-from tensorucb.campaign._told import Told
+from tensorucb.campaign._told import each_once, first_of, keys
 from tensorucb.reports import LeftOut, Tolerance
-from tensorucb.store._protocol import NOBODY, Content
+from tensorucb.store._protocol import NOBODY, Content, Responses
 
 _LOGGED = 1000
 _LISTED = 10_000  # contradictions in a report; a wrong file can hold as many as rows
@@ -159,6 +159,8 @@ def _tell(
     which = f"round {used.rounds[0][0].number}" if len(used.rounds) == 1 else f"{len(used.rounds)} rounds"
     counts = total.accepted, total.duplicates
     _log.info("campaign %r: %s told, %d new, %d known", handle.record.name, which, *counts)
+    if total.late:
+        handle.learn("tell")
     return total, used.other, reports
 
 
@@ -166,13 +168,13 @@ def _store(view: View, record: Round, rows: Resolved, now: float) -> TellReport:
     """Sort the rows, append those that are new to the round, and log it."""
     told = view.told(record.number)
     rows = rows.since(record.opened)
-    clashes = _Clashes(view.network, rows)
-    sorting = _sort(view, record, told, rows, clashes)
-    new, priced_later = sorting.new, sorting.priced_later
-    accepted = new.size + priced_later.size
-    priced = int(np.count_nonzero(np.isfinite(new.amounts))) + priced_later.size
-    added = Told.joined([new, priced_later])
-    late, seq = accepted if record.status == "closed" else 0, 0
+    sorting = _Sorting(view, record, told, rows)
+    new = sorting.new
+    added = Responses.joined([new, sorting.priced_later])
+    accepted = added.size
+    priced = int(np.count_nonzero(np.isfinite(added.amounts)))
+    late = accepted if record.status == "closed" else 0
+    seq = 0
     if accepted:
         counts = {"id": record.id, "edges": new.by_edge.size, "nodes": new.actions.size, "late": late}
         seq = view.append("told", record.number, {**counts, "amounts": priced} if priced else counts, now)
@@ -182,14 +184,15 @@ def _store(view: View, record: Round, rows: Resolved, now: float) -> TellReport:
         record = replace(record, revision=seq, quarantined=None)
     if late or priced:
         view.put_round(replace(record, priced=record.priced or priced > 0))
-    if clashes.count:
-        payload = {"id": record.id, "count": clashes.count, "items": clashes.items}
+    refused = int(np.count_nonzero(sorting.refused))
+    if refused:
+        payload = {"id": record.id, "count": refused, "items": sorting.items}
         view.append("contradiction", record.number, payload, now)
     outside = int(np.count_nonzero(~record.in_window(new.actions.times)))
     again = LeftOut.of_lines("told before", rows.lines[sorting.duplicate])
-    view.remember(record.number, seq, told.plus(added))
+    view.remember(record.number, seq, each_once(Responses.joined([told, added])))
     left_out = (again,) if again.count else ()
-    return TellReport(accepted, again.count, tuple(clashes.contradictions), late, outside, left_out=left_out)
+    return TellReport(accepted, again.count, tuple(sorting.contradictions), late, outside, left_out=left_out)
 
 
 def _log_left_out(view: View, used: Belonging, something_new: bool, now: float) -> None:
@@ -207,20 +210,66 @@ def _log_left_out(view: View, used: Belonging, something_new: bool, now: float) 
         view.append(LEFT_OUT, number, payload, now)
 
 
-class _Clashes:
-    """The rows of a batch that disagree with what is there; the first ones are listed, and logged."""
+class _Sorting:
+    """The rows of a batch beside what a round was told: which are ``new``, duplicates, or contradictions.
 
-    def __init__(self, network: Network, rows: Resolved) -> None:
-        self.network = network
+    ``priced_later`` repeats responses that were told before without an amount, with the one that the batch brings. Rows
+    that are ``refused`` contradict what is there; the first of them are listed, and logged as ``items``.
+    """
+
+    def __init__(self, view: View, record: Round, told: Responses, rows: Resolved) -> None:
+        self.network = view.network
         self.rows = rows
         self.refused = np.zeros(rows.size, dtype=np.bool_)
-        self.count = 0
         self.contradictions: list[Contradiction] = []
         self.items: list[dict[str, Any]] = []
+        fresh = self._without_known_id(view, record)
+        both = Responses.joined([told, rows])
+        # The first row of a key stands: one that was told before, or else the first of the batch.
+        places = np.concatenate([np.arange(told.size), told.size + np.argsort(~fresh, kind="stable")])
+        standing = np.empty_like(places)
+        standing[places] = places[first_of(keys(both)[places])[0]]
+        standing = standing[told.size :]
+        new = fresh & (standing == told.size + np.arange(rows.size))
+        outcomes = both.outcomes[standing]
+        for row in np.flatnonzero(fresh & (rows.outcomes != outcomes)).tolist():
+            self._refuse(row, float(outcomes[row]), float(rows.outcomes[row]))
+        self.duplicate = ~new & ~self.refused
+        # The first amount of a response stands, whichever row brought it. One that brings it to an older response is no
+        # duplicate.
+        amounts = both.amounts.copy()
+        for row in np.flatnonzero(np.isfinite(rows.amounts) & ~self.refused).tolist():
+            at, amount = standing[row], float(rows.amounts[row])
+            if np.isnan(amounts[at]):
+                amounts[at] = amount
+                self.duplicate[row] &= at >= told.size
+            elif amounts[at] != amount:
+                self._refuse(row, float(amounts[at]), amount)
+                self.duplicate[row] = False
+        both = replace(both, amounts=amounts)
+        later = both.take(np.flatnonzero(np.isnan(told.amounts) & np.isfinite(amounts[: told.size])))
+        # Their event ids are there already.
+        self.priced_later = replace(later, event_ids=np.full(later.size, None, dtype=object))
+        self.new = both.take(told.size + np.flatnonzero(new))
 
-    def add(self, row: int, kept: Any, told: Any, event: Content | None = None) -> None:
+    def _without_known_id(self, view: View, record: Round) -> NDArray[np.bool_]:
+        """Which rows have no event id that is known already; with one, they are a duplicate or a contradiction."""
+        rows = self.rows
+        fresh = np.ones(rows.size, dtype=np.bool_)
+        named = [row for row, event_id in enumerate(rows.event_ids) if event_id is not None]
+        if not named:
+            return fresh
+        known = view.session.known_event_ids(view.number, sorted({rows.event_ids[row] for row in named}))
+        for row in named:
+            told = record.number, rows.contents[row]
+            kept = known.setdefault(rows.event_ids[row], told)
+            fresh[row] = kept is told
+            if kept != told:
+                self._refuse(row, _described(self.network, *kept), _described(self.network, *told), kept[1])
+        return fresh
+
+    def _refuse(self, row: int, kept: Any, told: Any, event: Content | None = None) -> None:
         """A row disagrees with what is kept; with an ``event``, since its event id stands for that."""
-        self.count += 1
         self.refused[row] = True
         source, target, *_ = self.rows.contents[row]
         if len(self.contradictions) < _LISTED:
@@ -245,66 +294,3 @@ def _described(network: Network, number: int, content: Content) -> Mapping[str, 
         return {"round": number, "user": _name(network, target), "time": time}
     ends = {"source": _name(network, source), "target": _name(network, target)}
     return {"round": number, **ends, "outcome": outcome, "time": time}
-
-
-class _Sorting(NamedTuple):
-    """Rows of a batch that are ``new``, and which are duplicates; all others are contradictions, or bring an amount.
-
-    ``priced_later`` repeats responses that were told before without an amount, with the one that the batch brings.
-    """
-
-    new: Told
-    duplicate: NDArray[np.bool_]
-    priced_later: Told
-
-
-def _sort(view: View, record: Round, told: Told, rows: Resolved, clashes: _Clashes) -> _Sorting:
-    """Find the rows that are new: the first of their key, whose event id, if there is one, is not known."""
-    fresh = _without_known_id(view, record, rows, clashes)
-    both = Told.joined([told, rows])
-    # The first row of a key stands: one that was told before, or else the first of the batch. Sorting what is nearly
-    # in order takes a hundredth of the time of np.unique.
-    places = np.concatenate([np.arange(told.size), told.size + np.argsort(~fresh, kind="stable")])
-    ranked = places[np.argsort(both.keys[places], kind="stable")]
-    leads = np.ones(ranked.size, dtype=np.bool_)
-    leads[1:] = both.keys[ranked[1:]] != both.keys[ranked[:-1]]
-    standing = np.empty_like(ranked)
-    standing[ranked] = ranked[leads][np.cumsum(leads) - 1]
-    standing = standing[told.size :]
-    new = fresh & (standing == told.size + np.arange(rows.size))
-    outcomes = both.outcomes[standing]
-    for row in np.flatnonzero(fresh & (rows.outcomes != outcomes)).tolist():
-        clashes.add(row, float(outcomes[row]), float(rows.outcomes[row]))
-    duplicate = ~new & ~clashes.refused
-    # The first amount of a response stands, whichever row brought it. One that brings it to an older response is no
-    # duplicate.
-    amounts = both.amounts.copy()
-    for row in np.flatnonzero(np.isfinite(rows.amounts) & ~clashes.refused).tolist():
-        at, amount = standing[row], float(rows.amounts[row])
-        if np.isnan(amounts[at]):
-            amounts[at] = amount
-            duplicate[row] &= at >= told.size
-        elif amounts[at] != amount:
-            clashes.add(row, float(amounts[at]), amount)
-            duplicate[row] = False
-    both = replace(both, amounts=amounts)
-    later = both.take(np.flatnonzero(np.isnan(told.amounts) & np.isfinite(amounts[: told.size])))
-    # Their event ids are there already.
-    later = replace(later, event_ids=np.full(later.size, None, dtype=object))
-    return _Sorting(both.take(told.size + np.flatnonzero(new)), duplicate, later)
-
-
-def _without_known_id(view: View, record: Round, rows: Resolved, clashes: _Clashes) -> NDArray[np.bool_]:
-    """Which rows have no event id that is known already; with one, they are a duplicate or a contradiction."""
-    fresh = np.ones(rows.size, dtype=np.bool_)
-    named = [row for row, event_id in enumerate(rows.event_ids) if event_id is not None]
-    if not named:
-        return fresh
-    known = view.session.known_event_ids(view.number, sorted({rows.event_ids[row] for row in named}))
-    for row in named:
-        told = record.number, rows.contents[row]
-        kept = known.setdefault(rows.event_ids[row], told)
-        fresh[row] = kept is told
-        if kept != told:
-            clashes.add(row, _described(view.network, *kept), _described(view.network, *told), kept[1])
-    return fresh

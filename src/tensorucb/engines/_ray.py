@@ -172,17 +172,7 @@ class _RaySampler(Sampler):
         """An empty collection, whose sets stay with the workers."""
         return _RayCollection(self, key, limit, self.marked)
 
-    def sample(
-        self,
-        key: np.uint64,
-        first: int,
-        count: int,
-        *,
-        store: bool,
-        limit: int,
-        traced: bool = False,
-        horizon: int | None = None,
-    ) -> Batch:
+    def sample(self, key: np.uint64, first: int, count: int, **_: Any) -> Batch:
         """Hits of sets that are not stored."""
         calls = [
             (shard, ("hits", (self.round, self.marked, key, start, number)))

@@ -1,7 +1,7 @@
 """The plain records that cross between a campaign and its store, and how they are stored: as JSON, ids and bytes.
 
 A store keeps rows and bytes; it knows nothing of graphs, policies or learning. Users appear by their row, a number
-that changes only when somebody before them is erased.
+that changes only when somebody before them is erased. Digests of rows find a bit that flips on the disk.
 """
 
 from __future__ import annotations
@@ -204,6 +204,36 @@ def unpack(data: bytes, event_ids: Mapping[int, str]) -> Responses:
     names = np.full(length, None, dtype=object)
     names[list(event_ids)] = list(event_ids.values())
     return Responses(**columns, event_ids=names)
+
+
+Row = tuple[Any, ...]
+
+RANGE = 2**62
+"""Sums of digests are kept below: databases have no unsigned 64-bit integers."""
+
+
+def digest(row: Iterable[Any]) -> int:
+    """The hash of a row, the same whether it is about to be stored or was read; a time must be a float."""
+    return zlib.crc32("\x1f".join(map(_field, row)).encode())
+
+
+def digest_sum(rows: Iterable[Row]) -> int:
+    """The sum of the hashes of some rows, in whatever order they come; 0 if there are none."""
+    return sum(map(digest, rows)) % RANGE
+
+
+def with_digest(row: Row) -> Row:
+    """A row with its digest behind it."""
+    return (*row, digest(row))
+
+
+def _field(value: Any) -> str:
+    """A value with its type, as both databases give it back: -0.0 is 0.0."""
+    if isinstance(value, float):
+        return f"float {value + 0.0!r}"
+    if isinstance(value, bytes):
+        return f"bytes {zlib.crc32(value)}"
+    return f"int {value}" if isinstance(value, int | np.integer) else f"{type(value).__name__} {value}"
 
 
 NOTHING = unpack(zlib.compress(b""), {})

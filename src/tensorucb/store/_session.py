@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any, Self
 
 import sqlalchemy as sa
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from tensorucb.checks import check_id
-from tensorucb.errors import InputError, UnknownIdError
+from tensorucb.errors import FileFormatError, InputError, StateError, UnknownIdError
 from tensorucb.store import _tables as tables
-from tensorucb.store._backend import HELD
+from tensorucb.store._backend import HELD, Backend
 from tensorucb.store._protocol import (
+    RANGE,
     CampaignRecord,
     Content,
     EventRecord,
     Preference,
     Responses,
     RoundRecord,
+    Row,
     TokenRecord,
     check_columns,
     check_texts,
+    damage_named,
+    digest,
+    digest_sum,
     dump_json,
     in_order,
     pack,
     unpack,
+    with_digest,
     without_user,
 )
-from tensorucb.store._rows import RANGE, Row, Transaction, digest, digest_sum, with_digest
 
 _STORE = 0  # the campaign that is the whole store
 _IDS = "user-ids"
@@ -59,13 +66,13 @@ def _select(table: sa.Table, number: str | None = None) -> sa.Select[Any]:
     return statement.order_by(*(keys if number in table.primary_key.columns else (table.c.campaign, column)))
 
 
-def _upsert(table: sa.Table, key: int, **changes: str) -> sa.TextClause:
+def _upsert(table: sa.Table, **changes: str) -> sa.TextClause:
     """Insert a row, or change the one of the same key: all other columns, or these."""
-    names = table.columns.keys()
-    changes = changes or {name: f"excluded.{name}" for name in names[key:]}
+    names, key = table.columns.keys(), table.primary_key.columns.keys()
+    changes = changes or {name: f"excluded.{name}" for name in names[len(key) :]}
     return sa.text(
         f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)}) "
-        f"ON CONFLICT ({', '.join(names[:key])}) "
+        f"ON CONFLICT ({', '.join(key)}) "
         f"DO UPDATE SET {', '.join(f'{name} = {change}' for name, change in changes.items())}"
     )
 
@@ -89,12 +96,9 @@ _RESPONSES = _select(tables.response, "round")
 _EVENT_IDS = _select(tables.event_id, "round")
 _DIGESTS = _select(tables.digest, "round")
 _PIECES = _select(tables.blob).where(tables.blob.c.name == sa.bindparam("name"))
-_PUT_CAMPAIGN = _upsert(tables.campaign, 1)
-_PUT_EVENT = _upsert(tables.event, 2)
-_PUT_ROUND = _upsert(tables.round_, 2)
-_PUT_EXPLANATION = _upsert(tables.explanation, 2)
-_DIGEST_OF_EXPLANATION = _upsert(tables.digest, 2, explanation="excluded.explanation")
-_DIGEST_OF_RESPONSES = _upsert(tables.digest, 2, responses=_sum("responses"), event_ids=_sum("event_ids"))
+_PUT = {table: _upsert(table) for table in (tables.campaign, tables.event, tables.round_, tables.explanation)}
+_DIGEST_OF_EXPLANATION = _upsert(tables.digest, explanation="excluded.explanation")
+_DIGEST_OF_RESPONSES = _upsert(tables.digest, responses=_sum("responses"), event_ids=_sum("event_ids"))
 _DELETE_BLOB = _delete(tables.blob, "campaign", "name")
 _DELETE_RESPONSES = _delete(tables.response, "campaign", "round")
 _DELETE_EVENT_IDS = _delete(tables.event_id, "campaign", "round")
@@ -114,6 +118,17 @@ _DUE = _names_of(sa.select(_round.campaign).where(_round.status == "open", _roun
 _HOLDING = _names_of(sa.select(tables.blob.c.campaign).where(tables.blob.c.name == sa.bindparam("blob")))
 _ROUND = "round {number} of campaign {campaign}"
 _ALL = {"first": -(2**63) + 1, "last": 2**63 - 1}
+
+
+_compiled_once: dict[tuple[sa.Executable, str], SQLCompiler] = {}
+
+
+def _compiled(statement: sa.Select[Any] | sa.TextClause, dialect: sa.Dialect) -> SQLCompiler:
+    """A statement that is made once, in the words of a database."""
+    key = (statement, dialect.name)
+    if key not in _compiled_once:
+        _compiled_once[key] = statement.compile(dialect=dialect)
+    return _compiled_once[key]
 
 
 @dataclass
@@ -143,14 +158,17 @@ class _CampaignRow:
         return CampaignRecord(self.campaign, self.name, json.loads(self.settings), self.created)
 
 
-class Session(Transaction):
+class Session:
     """Reads and, inside :meth:`SQLStore.write`, writes; one consistent view from beginning to end.
 
     Tokens, the secret and ended logins belong to the whole store.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, backend: Backend, connection: sa.Connection, writable: bool) -> None:
+        self._backend = backend
+        self._connection = connection
+        self._writable = writable
+        self._pid: int | None = os.getpid()
         self._campaigns: dict[int, _CampaignRow | None] = {}
         self._changed: set[int] = set()
 
@@ -159,18 +177,71 @@ class Session(Transaction):
         for number in sorted(self._changed):
             row = self._campaigns[number]
             if row is not None:
-                self._put(_PUT_CAMPAIGN, tables.campaign, row.to_row())
+                self._put(tables.campaign, row.to_row())
         self._changed.clear()
 
-    def _put(self, statement: sa.TextClause, table: sa.Table, row: Row) -> None:
-        """Run a statement that takes a whole row."""
-        self._run(statement, dict(zip(table.columns.keys(), row, strict=True)))
+    def end(self) -> None:
+        """No statement after this one."""
+        self._pid = None
+
+    def _check(self, change: bool) -> None:
+        if self._pid != os.getpid():
+            raise StateError("this session is over, or belongs to another process; begin a new one with the store.")
+        if change and not self._writable:
+            raise StateError("this is a read-only view; write inside `with store.write() as session`.")
+
+    def _run(self, statement: sa.Select[Any] | sa.TextClause, **values: Any) -> list[Row]:
+        """The rows of a statement that is made once, run on the driver's own cursor.
+
+        SQLAlchemy's way takes a tenth of a millisecond more, several times what the database takes.
+        """
+        self._check(change=False)
+        dialect = self._connection.dialect
+        compiled = _compiled(statement, dialect)
+        parameters: Any = compiled.construct_params(values)
+        if compiled.positiontup is not None:
+            parameters = [parameters[name] for name in compiled.positiontup]
+        connection: Any = self._connection.connection
+        cursor = connection.cursor()
+        try:
+            with damage_named(self._backend.shown):
+                cursor.execute(compiled.string, parameters)
+                return list(cursor.fetchall()) if cursor.description else []
+        except Exception as error:
+            if isinstance(error, dialect.loaded_dbapi.Error) and dialect.is_disconnect(error, connection, cursor):
+                self._connection.invalidate(error)  # what is broken is used by nobody else
+            raise
+
+    def _query(self, statement: sa.Select[Any], **values: Any) -> list[Row]:
+        """The rows of a statement that is made for this call."""
+        self._check(change=False)
+        with damage_named(self._backend.shown):
+            return [tuple(row) for row in self._connection.execute(statement, values)]
+
+    def _digested(self, rows: list[Row], words: str) -> list[Row]:
+        """Whole rows that end with their digest, which is taken off; an error, in these words, if it is not theirs."""
+        for row in rows:
+            if digest(row[:-1]) != row[-1]:
+                raise self._damaged(words.format(campaign=row[0], number=row[1]))
+        return [row[:-1] for row in rows]
+
+    def _insert(self, table: sa.Table, rows: Sequence[Row]) -> None:
+        """Insert whole rows."""
+        if rows:
+            self._backend.insert(self._connection, table, rows)
+
+    def _damaged(self, what: str) -> FileFormatError:
+        return FileFormatError(f"{self._backend.shown} is damaged: {what} cannot be read as written. Use a backup.")
+
+    def _put(self, table: sa.Table, row: Row, statement: sa.TextClause | None = None) -> None:
+        """Insert a whole row, or change the one of the same key, perhaps by a statement of its own."""
+        self._run(_PUT[table] if statement is None else statement, **dict(zip(table.columns.keys(), row, strict=True)))
 
     # -- campaigns --
 
     def campaigns(self) -> list[CampaignRecord]:
         """All campaigns, oldest first."""
-        for row in self._digested(self._rows(_CAMPAIGNS), "its list of campaigns"):
+        for row in self._digested(self._run(_CAMPAIGNS), "its list of campaigns"):
             self._campaigns.setdefault(row[0], _CampaignRow.of(row))
         found = {number: row for number, row in self._campaigns.items() if row is not None}
         numbers = self._numbers()["campaigns"]
@@ -214,7 +285,7 @@ class Session(Transaction):
     def _row(self, campaign: int) -> _CampaignRow | None:
         """What a campaign has; None if there is no such campaign."""
         if campaign not in self._campaigns:
-            rows = self._digested(self._rows(_CAMPAIGN, campaign=campaign), "its list of campaigns")
+            rows = self._digested(self._run(_CAMPAIGN, campaign=campaign), "its list of campaigns")
             self._campaigns[campaign] = _CampaignRow.of(rows[0]) if rows else None
             if not rows and campaign in self._numbers()["campaigns"]:
                 raise self._damaged("its list of campaigns")
@@ -233,14 +304,14 @@ class Session(Transaction):
         """Remove a campaign and all that belongs to it."""
         self._changing(campaign)
         for statement in _DELETE_OWNED:
-            self._run(statement, {"campaign": campaign})
+            self._run(statement, campaign=campaign)
         self._campaigns[campaign] = None
         numbers = self._numbers()
         self._put_numbers({**numbers, "campaigns": [other for other in numbers["campaigns"] if other != campaign]})
 
     def campaigns_with(self, blob: str) -> list[str]:
         """Names of the campaigns that have a blob of this name, oldest first."""
-        return [name for (name,) in self._rows(_HOLDING, blob=blob)]
+        return [name for (name,) in self._run(_HOLDING, blob=blob)]
 
     # -- blobs, users --
 
@@ -254,7 +325,7 @@ class Session(Transaction):
         row = self._row(campaign)
         if row is None or name not in row.blobs:
             return None
-        pieces = self._rows(_PIECES, campaign=campaign, name=name)
+        pieces = self._run(_PIECES, campaign=campaign, name=name)
         # A flipped bit can make SQLite give back a text or a number instead.
         data = b"".join(data for *_, data in pieces if isinstance(data, bytes))
         if [piece for *_, piece, _ in pieces] != list(range(len(pieces))) or _sha256(data) != row.blobs[name]:
@@ -274,7 +345,7 @@ class Session(Transaction):
         """Remove blobs; names that do not exist are fine."""
         row = self._changing(campaign)
         for name in set(names) & row.blobs.keys():
-            self._run(_DELETE_BLOB, {"campaign": campaign, "name": name})
+            self._run(_DELETE_BLOB, campaign=campaign, name=name)
             del row.blobs[name]
 
     def _document(self, campaign: int, name: str) -> list[Any]:
@@ -334,13 +405,15 @@ class Session(Transaction):
     def events(self, campaign: int, since: int = 0, kinds: Sequence[str] | None = None) -> list[EventRecord]:
         """Events with ``seq > since`` in order; of these kinds alone, if there are any."""
         last = self.last_event(campaign)
-        rows: list[Row] = []
-        if since < last and kinds is None:
-            rows = self._rows(_EVENTS, campaign=campaign, first=since + 1, last=last)
-        elif since < last and kinds is not None:
-            rows = self._query(_EVENTS.where(_event.kind.in_(kinds)), campaign=campaign, first=since + 1, last=last)
+        if since >= last:
+            return []
+        span = {"campaign": campaign, "first": since + 1, "last": last}
+        if kinds is None:
+            rows = self._run(_EVENTS, **span)
+        else:
+            rows = self._query(_EVENTS.where(_event.kind.in_(kinds)), **span)
         rows = self._digested(rows, "event {number} of campaign {campaign}")
-        if kinds is None and len(rows) != max(last - since, 0):
+        if kinds is None and len(rows) != last - since:
             raise self._damaged(f"the log of campaign {campaign}")
         return [EventRecord(seq, kind, at, json.loads(text), created) for _, seq, kind, at, text, created in rows]
 
@@ -355,7 +428,7 @@ class Session(Transaction):
             raise UnknownIdError(f"the campaign's log has no event {seq}.")
         [event] = self.events(campaign, seq - 1)[:1]
         row = (campaign, seq, event.kind, event.round, dump_json(payload), event.created)
-        self._put(_PUT_EVENT, tables.event, with_digest(row))
+        self._put(tables.event, with_digest(row))
 
     # -- rounds --
 
@@ -376,7 +449,7 @@ class Session(Transaction):
 
     def _rounds(self, campaign: int, first: int, last: int) -> list[RoundRecord]:
         """Rounds that must be there."""
-        rows = self._digested(self._rows(_ROUNDS, campaign=campaign, first=first, last=last), _ROUND)
+        rows = self._digested(self._run(_ROUNDS, campaign=campaign, first=first, last=last), _ROUND)
         if len(rows) != last - first + 1:
             raise self._damaged(f"the list of rounds of campaign {campaign}")
         return [_round_record(row) for row in rows]
@@ -391,25 +464,25 @@ class Session(Transaction):
         moments = (None if moment is None else float(moment) for moment in (record.deadline, record.closed))
         opened = (record.number, record.id, record.status, float(record.opened), *moments)
         stored = with_digest((campaign, *opened, record.revision, record.request_id, payload))
-        self._put(_PUT_ROUND, tables.round_, stored)
+        self._put(tables.round_, stored)
         row.rounds = max(row.rounds, record.number)
 
     def round_counts(self) -> dict[int, dict[str, int]]:
         """For each campaign that has rounds, how many of each status."""
         counts: dict[int, dict[str, int]] = {}
-        for number, status, count in self._rows(_COUNTS):
+        for number, status, count in self._run(_COUNTS):
             counts.setdefault(number, {})[status] = count
         return counts
 
     def due_campaigns(self, now: float) -> list[str]:
         """Names of the campaigns with open rounds whose deadline has passed, oldest first."""
-        return [name for (name,) in self._rows(_DUE, now=now)]
+        return [name for (name,) in self._run(_DUE, now=now)]
 
     def explanation(self, campaign: int, round_number: int) -> bytes | None:
         """Why users were chosen in a round, as :meth:`put_explanation` stored it."""
         span = {"campaign": campaign, "first": round_number, "last": round_number}
-        rows = self._rows(_EXPLANATION, **span)
-        written = [explanation for *_, explanation in self._rows(_DIGESTS, **span) if explanation != 0]
+        rows = self._run(_EXPLANATION, **span)
+        written = [explanation for *_, explanation in self._run(_DIGESTS, **span) if explanation != 0]
         if [digest(row) + 1 for row in rows] != written:
             raise self._damaged(f"the explanation of round {round_number} of campaign {campaign}")
         return rows[0][-1] if rows else None
@@ -418,9 +491,9 @@ class Session(Transaction):
         """Store or replace the explanation of a round."""
         self._changing(campaign)
         row = (campaign, round_number, data)
-        self._put(_PUT_EXPLANATION, tables.explanation, row)
+        self._put(tables.explanation, row)
         # 0 stands for none.
-        self._put(_DIGEST_OF_EXPLANATION, tables.digest, (campaign, round_number, 0, 0, digest(row) + 1))
+        self._put(tables.digest, (campaign, round_number, 0, 0, digest(row) + 1), _DIGEST_OF_EXPLANATION)
 
     # -- responses --
 
@@ -440,12 +513,12 @@ class Session(Transaction):
     def _batches(self, campaign: int, first: int, last: int, event_ids: bool) -> dict[tuple[int, int], Responses]:
         """The rows of each batch of some rounds as they came, by round and event."""
         span = {"campaign": campaign, "first": first, "last": last}
-        digests = self._rows(_DIGESTS, **span)
-        rows = [row[1:] for row in self._rows(_RESPONSES, **span)]
+        digests = self._run(_DIGESTS, **span)
+        rows = [row[1:] for row in self._run(_RESPONSES, **span)]
         self._check_sums(campaign, rows, {number: written for _, number, written, *_ in digests}, at=0)
         names: dict[tuple[int, int], dict[int, str]] = {}
         if event_ids:
-            found = [row[1:] for row in self._rows(_EVENT_IDS, **span)]
+            found = [row[1:] for row in self._run(_EVENT_IDS, **span)]
             self._check_sums(campaign, found, {number: written for _, number, _, written, _ in digests}, at=1)
             for name, number, seq, place in found:
                 names.setdefault((number, seq), {})[place] = name
@@ -471,7 +544,7 @@ class Session(Transaction):
         self._insert(tables.response, [(campaign, *batch)])
         self._insert(tables.event_id, [(campaign, *row) for row in named])
         sums = (campaign, round_number, digest_sum([batch]), digest_sum(named), 0)
-        self._put(_DIGEST_OF_RESPONSES, tables.digest, sums)
+        self._put(tables.digest, sums, _DIGEST_OF_RESPONSES)
 
     def known_event_ids(self, campaign: int, event_ids: Sequence[str]) -> dict[str, tuple[int, Content]]:
         """The round and the content of what is stored under these event ids."""
@@ -499,10 +572,10 @@ class Session(Transaction):
         ids = self.users(campaign)
         self._put_document(campaign, _IDS, [*ids[:row], *ids[row + 1 :]])
         gone: set[tuple[int, Content]] = set()  # a row that brought an amount later repeats its response
-        for _, number, *_ in self._rows(_DIGESTS, campaign=campaign, **_ALL):
+        for _, number, *_ in self._run(_DIGESTS, campaign=campaign, **_ALL):
             batches = self._batches(campaign, number, number, event_ids=True)
             for statement in (_DELETE_RESPONSES, _DELETE_EVENT_IDS, _NO_RESPONSES):
-                self._run(statement, {"campaign": campaign, "round": number})
+                self._run(statement, campaign=campaign, round=number)
             for (_, seq), rows in batches.items():
                 gone.update((number, content) for content in rows.take(rows.names(row)).contents)
                 self.add_responses(campaign, number, without_user(rows, row), seq)

@@ -11,7 +11,6 @@ numbered from 1, and has the SHA-256 of each blob. Campaign 0 is the whole store
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,75 +21,38 @@ of these gives another mark: a store that has another one is refused when it is 
 
 metadata = sa.MetaData()
 
-_INTEGER = sa.BigInteger()
-_REAL: sa.Double[float] = sa.Double()
-_TEXT = sa.Text()
-_BYTES = sa.LargeBinary()
+# A column of any other name holds an integer.
+_TYPES: dict[str, sa.types.TypeEngine[Any]] = {
+    **dict.fromkeys(("name", "id", "request_id", "kind", "status", "settings", "blobs", "payload", "mark"), sa.Text()),
+    **dict.fromkeys(("created", "opened", "deadline", "closed"), sa.Double()),
+    "data": sa.LargeBinary(),
+}
 
 
-def _table(
-    name: str,
-    columns: Mapping[str, sa.types.TypeEngine[Any]],
-    key: int,
-    *items: sa.schema.SchemaItem,
-    optional: Sequence[str] = (),
-    **options: Any,
-) -> sa.Table:
-    """A table whose primary key are its first ``key`` columns; those ``optional`` may be empty."""
-    made = [
-        sa.Column(column, kind, nullable=column in optional, autoincrement=False) for column, kind in columns.items()
-    ]
-    primary = sa.PrimaryKeyConstraint(*list(columns)[:key])
+def _table(name: str, columns: str, key: int, *items: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    """A table whose primary key are its first ``key`` columns; those with a question mark may be empty."""
+    made = []
+    for column in columns.split():
+        title = column.rstrip("?")
+        kind = _TYPES.get(title, sa.BigInteger())
+        made.append(sa.Column(title, kind, nullable=title != column, autoincrement=False))
+    primary = sa.PrimaryKeyConstraint(*(column.name for column in made[:key]))
     return sa.Table(f"tensorucb_{name}", metadata, *made, primary, *items, **options)
 
 
 campaign = _table(
     "campaign",
-    {
-        "campaign": _INTEGER,
-        "name": _TEXT,
-        "settings": _TEXT,
-        "created": _REAL,
-        "events": _INTEGER,
-        "rounds": _INTEGER,
-        "blobs": _TEXT,
-        "digest": _INTEGER,
-    },
+    "campaign name settings created events rounds blobs digest",
     1,
     sa.UniqueConstraint("name", name="tensorucb_campaign_name"),
 )
 # Bytes by name; a large blob is in pieces.
-blob = _table("blob", {"campaign": _INTEGER, "name": _TEXT, "piece": _INTEGER, "data": _BYTES}, 3)
-event = _table(
-    "event",
-    {
-        "campaign": _INTEGER,
-        "seq": _INTEGER,
-        "kind": _TEXT,
-        "round": _INTEGER,
-        "payload": _TEXT,
-        "created": _REAL,
-        "digest": _INTEGER,
-    },
-    2,
-    optional=["round"],
-)
+blob = _table("blob", "campaign name piece data", 3)
+event = _table("event", "campaign seq kind round? payload created digest", 2)
 _asked = sa.text("request_id IS NOT NULL")
 round_ = _table(
     "round",
-    {
-        "campaign": _INTEGER,
-        "number": _INTEGER,
-        "id": _TEXT,
-        "status": _TEXT,
-        "opened": _REAL,
-        "deadline": _REAL,
-        "closed": _REAL,
-        "revision": _INTEGER,
-        "request_id": _TEXT,
-        "payload": _TEXT,
-        "digest": _INTEGER,
-    },
+    "campaign number id status opened deadline? closed? revision request_id? payload digest",
     2,
     sa.UniqueConstraint("campaign", "id", name="tensorucb_round_id"),
     # PostgreSQL's backend takes the condition from ``info``: as an argument it would load that dialect here.
@@ -99,33 +61,21 @@ round_ = _table(
     ),
     # Rounds that are due, over all campaigns.
     sa.Index("tensorucb_round_status", "status", "deadline", "campaign"),
-    optional=["deadline", "closed", "request_id"],
 )
 # Why users were chosen in a round.
-explanation = _table("explanation", {"campaign": _INTEGER, "round": _INTEGER, "data": _BYTES}, 2)
+explanation = _table("explanation", "campaign round data", 2)
 # What a round was told: a row per batch, whose columns of numbers are packed (`_protocol`). They name nobody.
-response = _table("response", {"campaign": _INTEGER, "round": _INTEGER, "seq": _INTEGER, "data": _BYTES}, 3)
+response = _table("response", "campaign round seq data", 3)
 # The callers' own names of responses: where each stands in its batch.
 event_id = _table(
     "event_id",
-    {"campaign": _INTEGER, "name": _TEXT, "round": _INTEGER, "seq": _INTEGER, "place": _INTEGER},
+    "campaign name round seq place",
     2,
     sa.Index("tensorucb_event_id_round", "campaign", "round"),
     sqlite_with_rowid=False,
 )
-digest = _table(
-    "digest",
-    {
-        "campaign": _INTEGER,
-        "round": _INTEGER,
-        "responses": _INTEGER,
-        "event_ids": _INTEGER,
-        "explanation": _INTEGER,
-    },
-    2,
-    sqlite_with_rowid=False,
-)
-layout = _table("layout", {"mark": _TEXT}, 1)
+digest = _table("digest", "campaign round responses event_ids explanation", 2, sqlite_with_rowid=False)
+layout = _table("layout", "mark", 1)
 
 OWNED = (campaign, blob, event, round_, explanation, response, event_id, digest)
 """The tables whose rows belong to a campaign, each with the column of that name."""
