@@ -246,6 +246,8 @@ def test_by_keyboard_alone(browser, url):
     """From files to a closed round; a filter; somebody opts out, and somebody is forgotten."""
     files, _ = shop_files()
     with opened(browser, url) as (page, _):
+        # Somebody always waits for files, so that the browser never opens a dialog of its own between two of them.
+        page.on("filechooser", lambda _: None)
         page.goto("/")
         expect(page.get_by_role("link", name="spring")).to_be_visible()
 
