@@ -243,15 +243,9 @@ class RoundOracle:
         per_user = self.chooser.question.per_user
         self.scores = self.chooser.optimistic if per_user else probabilities
         costs = rules.costs()
-        constraints = SeedConstraints(
-            exclude=np.flatnonzero(barred),
-            must_include=forced,
-            costs=costs if costs is None or per_user else costs[self.strategy : self.strategy + 1],
-            budget=rules.budget,
-            groups=rules.groups,
-            quotas=rules.quotas,
-            minima=rules.minima,
-        )
+        if costs is not None and not per_user:
+            costs = costs[self.strategy : self.strategy + 1]
+        constraints = rules.for_oracle(np.flatnonzero(barred), forced, costs)
         self.selection = self._select(np.atleast_2d(self.scores), k, constraints, options.get("redundancy") or 0.0)
         return self.selection.rows
 

@@ -16,6 +16,7 @@ from tensorucb.campaign._people import Said, said, waits
 from tensorucb.campaign._question import Reader
 from tensorucb.checks import refusal, shown
 from tensorucb.errors import InputError, Mention, StateError, argument, call
+from tensorucb.oracle import Constraints as SeedConstraints
 from tensorucb.oracle._constraints import spendable
 from tensorucb.question import Question
 
@@ -136,6 +137,11 @@ class Constraints(Barred):
     def costs(self) -> F64 | None:
         """(strategies, users) what each contact costs, if there is a budget to keep."""
         return None if self.budget is None or self.prices is None else self.prices + self.surcharges[:, None]
+
+    def for_oracle(self, exclude: I64, must_include: I64, costs: F64 | None) -> SeedConstraints:
+        """The same as the oracle takes them."""
+        limits = {name: getattr(self, name) for name in ("budget", "groups", "quotas", "minima")}
+        return SeedConstraints(exclude=exclude, must_include=must_include, costs=costs, **limits)
 
     def spent(self, rows: I64, strategies: I64) -> float | None:
         """What contacting these users costs, each with its strategy; None if nothing has a cost."""
