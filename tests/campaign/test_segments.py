@@ -111,6 +111,20 @@ def test_numbers_become_ranges_and_what_is_missing_is_said():
     assert [entry.id for entry in campaign.progress(segment="age").segments][-1] == "not known"
 
 
+def test_a_column_in_which_nearly_all_have_the_least_number_is_split_in_two():
+    """Most people have ordered nothing: every quartile is 0."""
+    graph = small_graph(60)
+    edges = pl.DataFrame({"source": graph.ids[graph.sources], "target": graph.ids[graph.targets]})
+    orders = [0] * 50 + list(range(1, 11))
+    users = pl.DataFrame({"user": graph.ids, "orders": orders, "spent": [count / 4 for count in orders]})
+    data = read_campaign_data({"edges": edges, "users": users, "products": pl.DataFrame({"product": ["p1"], "x": [1]})})
+    campaign = create_campaign("spring", data=data, storage="memory://", policy=HighDegree(), clock=Clock())
+    campaign.close(campaign.ask("p1", users=graph.ids[45:55].tolist()))
+    for column, labels in (("orders", ["up to 0", "1 and more"]), ("spent", ["under 0.25", "0.25 and more"])):
+        found = campaign.progress(segment=column).segments
+        assert [(entry.id, entry.users) for entry in found] == [(labels[0], 5), (labels[1], 5)]
+
+
 def test_few_responders_are_too_few_to_tell():
     campaign = made()
     play(campaign)

@@ -93,7 +93,9 @@ def _ranges(values: pl.Series) -> tuple[tuple[float, ...], tuple[str, ...]]:
     whole = values.dtype.is_integer()
     cuts = np.quantile(numbers, _QUANTILES)
     rounded = np.ceil(cuts) if whole else np.array([float(f"{cut:.3g}") for cut in cuts])
-    ends = tuple(float(end) for end in np.unique(rounded) if end > numbers.min())
+    above_least = numbers[numbers > numbers.min()]
+    # Where nearly all have the least number, they are one range, and all others the second one.
+    ends = tuple(float(end) for end in np.unique(rounded) if end > numbers.min()) or (float(above_least.min()),)
     last = [end - 1.0 if whole else end for end in ends]
     to = "to" if whole else "to under"
     between = [f"{begin:,.10g} {to} {end:,.10g}" for begin, end in zip(ends, last[1:], strict=False)]
