@@ -240,7 +240,6 @@ class View:
 
     def put_network(self, network: Network) -> None:
         """Replace the network; the model is learned again on the new one."""
-        self.handle.tallied = 0
         old = self.session.blobs(self.number, "world-")
         self.session.put_blob(self.number, f"world-{network.revision:08d}", network_to_blob(network))
         self.session.delete_blobs(self.number, [*old, *self.session.blobs(self.number, SNAPSHOTS), TALLY])
@@ -298,7 +297,6 @@ class Handle:
         self.ledger = Ledger(self.record.campaign)
         self.memory = Memory()
         self.counting = threading.RLock()
-        self.tallied = 0  # of how many rounds the store has the counts
         self.model = self.fresh_model()
         self._relearned: Model | None = None  # what was learned apart, until it takes the place of ``model``
         self._here = threading.local()
