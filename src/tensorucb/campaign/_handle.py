@@ -173,10 +173,6 @@ class View:
             )
         return record
 
-    def evidence(self, record: Round) -> Any:
-        """Why users were chosen in a round, if this process has opened it last; else it is to be read."""
-        return self.memory.get("evidence", (record.id, self.network.revision))
-
     def rounds(self) -> list[Round]:
         """All rounds by number."""
         return self.ledger.by_number
