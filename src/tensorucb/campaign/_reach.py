@@ -153,7 +153,9 @@ def foresee(
     if audience.size == 0:
         outlook = Outlook(Reach(0.0, 0.0, 0.0, objective=objective), None, np.zeros(rows.size))
     else:
-        forecast = shown = _stated(audience)
+        # Draws and doubts are about the width: the mean stays what is believed.
+        mean = float(ROUNDS @ audience.chances.sum(axis=1))
+        forecast = shown = stated(mean, audience.drawn[0], audience.size)
         if objective == "direct":
             gains, most = expected_gains(beliefs, rows), audience.size
         else:
@@ -255,14 +257,6 @@ class Audience:
         return np.clip(responders, 1e-9, self.size).ravel(), money.ravel()
 
 
-def _stated(audience: Audience) -> Forecast:
-    """The policy's predictive distribution: what the round has of its own, what is not known of the sources, coins."""
-    counts, _ = audience.drawn
-    # Draws and doubts are about the width: the mean stays what is believed.
-    mean = float(ROUNDS @ audience.chances.sum(axis=1))
-    return stated(mean, np.full(counts.size, 1.0 / counts.size), counts, audience.size)
-
-
 def _between_levels(sums: F64, usual: F64) -> F64:
     """Sums of each draw in the rounds that stand for all, as ``(draws, levels)`` that are equally likely.
 
@@ -279,15 +273,19 @@ def _between_levels(sums: F64, usual: F64) -> F64:
     return np.exp([np.interp(own, LEVELS, log) for own, log in zip(levels, logs, strict=True)])
 
 
-def stated(mean: float, weights: F64, counts: F64, audience: int) -> Forecast:
-    """A forecast with this mean, and the interval of a mixture of binomials with these weights and expected counts."""
+def stated(mean: float, counts: F64, audience: int) -> Forecast:
+    """The policy's predictive distribution: its mean, and the interval of a mixture of binomials.
+
+    The expected ``counts`` have what the round has of its own and what is not known of the sources; all are equally
+    likely. Each user of the audience then throws a coin.
+    """
     from scipy.special import bdtr
 
     rates = np.clip(counts / audience, 0.0, 1.0 - 1e-12)
 
     def share(responders: int) -> float:
         """Of rounds with at most so many responders."""
-        return float(weights @ bdtr(responders, audience, rates))
+        return float(bdtr(responders, audience, rates).mean())
 
     low, high = (float(bisect_left(range(audience), tail, key=share)) for tail in _TAILS)
     return Forecast(mean, min(low, mean), max(high, mean))

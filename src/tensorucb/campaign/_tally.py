@@ -310,18 +310,11 @@ class Tally:
 
 
 def _group_progress(entry: Id | None, sums: F64, name: str | None = None) -> GroupProgress:
-    rounds, contacts, followers, responders, asked, expected, revenue = sums.tolist()
-    return GroupProgress(
-        id=entry,
-        rounds=int(rounds),
-        contacts=int(contacts),
-        followers=int(followers),
-        responders=responders,
-        observed=responders / followers if followers else 0.0,
-        believed=expected / asked if asked else None,
-        revenue=revenue,
-        name=name,
-    )
+    rounds, contacts, followers = map(int, sums[:3].tolist())
+    responders, asked, expected, revenue = sums[3:].tolist()
+    observed = responders / followers if followers else 0.0
+    believed = expected / asked if asked else None
+    return GroupProgress(entry, rounds, contacts, followers, responders, observed, believed, revenue, name)
 
 
 def count_rounds(view: View) -> dict[Round, Counts]:
