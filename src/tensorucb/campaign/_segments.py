@@ -61,6 +61,7 @@ class Segments:
 def _segments(values: pl.Series) -> Segments | None:
     """A column as a split; None if it is none: as good as everybody has a value of their own, or all have the same."""
     dtype, column = values.dtype, values.name
+    values = values.fill_nan(None) if dtype.is_float() else values
     ends: tuple[float, ...] | None = None
     if dtype.is_numeric() and values.drop_nulls().n_unique() > _MOST_NUMBERS:
         ends, labels = _ranges(values)
@@ -109,9 +110,11 @@ def _codes(values: pl.Series, labels: Sequence[str], ends: Sequence[float] | Non
 
         numbers = values.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
         return np.where(np.isfinite(numbers), np.searchsorted(ends, numbers, side="right"), -1).astype(np.int16)
-    places = {label: place for place, label in enumerate(labels)}
-    rest = places.get(_OTHERS, -1)
-    cells = [-1 if value is None else places.get(value, rest) for value in values.cast(str).to_list()]
+    # A number is the same label as 1 and as 1.0, which a gap in a later table may make of it.
+    key = _in_order if values.dtype.is_numeric() else str
+    places = {key(label): place for place, label in enumerate(labels)}
+    rest = places.get(key(_OTHERS), -1)
+    cells = [-1 if value is None else places.get(key(value), rest) for value in values.cast(str).to_list()]
     return np.array(cells, dtype=np.int16)
 
 
