@@ -193,11 +193,11 @@ def test_the_width_follows_the_misses_so_far():
     forecast = Forecast(20.0, 10.0, 40.0)
     hits, misses = Outcome(forecast, 20), Outcome(forecast, 100)
     # Without rounds to look back on the interval is as stated.
-    assert width_factor([], 0.9) == pytest.approx(1.0, abs=0.05)
-    assert width_factor([hits] * 50, 0.9) < 0.5
-    assert width_factor([misses] * 50, 0.9) == pytest.approx(forecast.miss(100))
+    assert width_factor([]) == pytest.approx(1.0, abs=0.05)
+    assert width_factor([hits] * 50) < 0.5
+    assert width_factor([misses] * 50) == pytest.approx(forecast.miss(100))
     # The newest rounds count most.
-    assert width_factor([*[misses] * 50, *[hits] * 100], 0.9) < width_factor([*[hits] * 100, *[misses] * 50], 0.9)
+    assert width_factor([*[misses] * 50, *[hits] * 100]) < width_factor([*[hits] * 100, *[misses] * 50])
 
 
 def test_the_first_interval_holds_the_whole_level_of_a_round():

@@ -258,7 +258,7 @@ def propose(draft: Draft) -> Proposal:
         request=question.fingerprint,
         fatigue=fatigue_of(network.graph, view.ledger, contacted, now, rules.allowed, question.audience_rest, weary),
     )
-    evidence = collect_evidence(network, rules, choice, None if weights is None else worth)
+    evidence = collect_evidence(rules, choice, None if weights is None else worth)
     return Proposal(question, network, record, evidence)
 
 

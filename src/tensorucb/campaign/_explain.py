@@ -132,7 +132,7 @@ def _smallest(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.result_type(*ends))
 
 
-def collect_evidence(network: Network, rules: Constraints, choice: Choice, worth: Worth | None) -> Evidence:
+def collect_evidence(rules: Constraints, choice: Choice, worth: Worth | None) -> Evidence:
     """Record what explanations of this choice need.
 
     Users are compared with the last one chosen, both in that place: after all the others chosen. ``values`` is what
@@ -143,9 +143,8 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, worth
     Of the thousand best, numbers are kept as multiples of a small ``unit``, and ``values`` only where an explanation
     tells them: of users who count as much as the last one chosen, or of whom at least as many responses are expected.
     """
-    graph = network.graph
-    rows = choice.rows
-    beliefs = choice.beliefs
+    rows, beliefs = choice.rows, choice.beliefs
+    graph = beliefs.graph
     p, rho = beliefs.expected, beliefs.redundancy
     worth_of = None if worth is None else worth.means
     counts = np.ones(graph.n_edges) if worth_of is None else worth_of[graph.targets]  # for a response along each edge
@@ -288,7 +287,7 @@ class Explainer:
         return user
 
     def _name(self, row: int) -> str | None:
-        return None if self.columns is None else self.columns.name(row)
+        return None if self.columns is None else self.columns.names[row]
 
     def _amount(self, number: float, what: str = "expected responses") -> str:
         """A number of responses, or what they are worth if the choice was by that."""
@@ -345,10 +344,8 @@ class Explainer:
             last = f"the last one chosen adds {self._amount(threshold)} to the others chosen"
             return self._explanation(row, "not_enough", f"was not chosen: {why}; {last}.", **more)
         gain = float(self.evidence.ranked("gains", at))
-        if "ranked_offers" in arrays:
-            score = float(self.evidence.ranked("offers", at)[arrays["ranked_strategies"][at]])
-        else:
-            score = float(self.evidence.ranked("scores", at))
+        alone = [offer.expected for offer in offers if offer.strategy == strategy]
+        score = alone[0] if alone else float(self.evidence.ranked("scores", at))
         close = self.evidence.place("close", row)
         value = None if close is None else float(arrays["close_values"][close])
         least = f"{threshold:.2f}" if settings["metric"] == "responders" else money(threshold)

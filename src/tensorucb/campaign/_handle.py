@@ -147,7 +147,7 @@ class View:
 
     def name(self, row: int) -> str | None:
         """What a user is called; None if that is not known."""
-        return None if self.user_columns is None else self.user_columns.name(row)
+        return None if self.user_columns is None else self.user_columns.names[row]
 
     def catalogue(self, kind: str) -> Catalogue:
         """The catalogue of a kind, ``product`` or ``strategy``; read only if it has changed."""

@@ -350,10 +350,12 @@ def _rng(view: View, stream: int) -> np.random.Generator:
 
 def draws_of(view: View, counts: Callable[[Round], bool] = lambda record: True) -> dict[Round, Draw]:
     """The rounds with a hold-out of which something was told, or which are closed, and the arms of each."""
-    rounds = [r for r in view.rounds() if r.held_out.size and r.status != "cancelled" and counts(r)]
-    if not rounds:
+    rounds = [record for record in view.rounds() if record.held_out.size and record.status != "cancelled"]
+    # Of all of them, so that those of another selection need not be drawn up again.
+    drawn = zip(rounds, of_rounds(view, "draws", rounds, _draw), strict=True)
+    draws = {record: draw for record, draw in drawn if counts(record)}
+    if not draws:
         raise StateError("no round has a hold-out. Open rounds with one, such as 0.2, to measure the lift.")
-    draws = dict(zip(rounds, of_rounds(view, "draws", rounds, _draw), strict=True))
     if not any(draw.heard for draw in draws.values()):
         raise StateError(
             "the lift needs node events (user, time) of the followers of contacted and held-out users; none were told "

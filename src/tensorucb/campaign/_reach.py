@@ -161,7 +161,7 @@ def foresee(
         else:
             gains, shown = _cascades(beliefs, rows, rng, engine)
             most = beliefs.graph.n_nodes - rows.size
-        low, high = shown.widened(width_factor(past, LEVEL), most)
+        low, high = shown.widened(width_factor(past), most)
         # The interval always holds the mean, which a rare large number moves further than the quantiles.
         ends = float(min(low, math.floor(shown.mean))), float(max(high, math.ceil(shown.mean)))
         outlook = Outlook(Reach(shown.mean, *ends, objective=objective), forecast, gains)
@@ -305,7 +305,7 @@ def _with_revenue(
     low, high = np.quantile(_simulated(audience, worth), _TAILS).tolist()
     own = Forecast(forecast.mean, min(low, mean) / unit, max(high, mean) / unit)
     shown = own if direct else _of_cascades(beliefs, rows, worth, unit, engine)
-    low, high = shown.interval(width_factor([each.revenue for each in past if each.revenue is not None], LEVEL))
+    low, high = shown.interval(width_factor([each.revenue for each in past if each.revenue is not None]))
     revenue = Revenue(shown.mean * unit, max(0.0, min(low, shown.mean)) * unit, max(high, shown.mean) * unit)
     return replace(outlook, reach=replace(outlook.reach, revenue=revenue), unit=unit, revenue_forecast=own)
 
@@ -348,14 +348,14 @@ def _of_cascades(beliefs: Beliefs, rows: I64, worth: Worth, unit: float, engine:
     return _weighted(float(shares @ sums), shares, spent, unit)
 
 
-def width_factor(past: Sequence[Outcome], level: float) -> float:
-    """How many times as wide as stated an interval must be to hold ``level`` of the numbers; rounds oldest first."""
+def width_factor(past: Sequence[Outcome]) -> float:
+    """How many times as wide as stated an interval must be to hold what it promises; rounds oldest first."""
     misses = np.array([*_USUAL_MISSES, *(outcome.forecast.miss(outcome.responders) for outcome in past)])
     weights = np.append(np.full(_USUAL_MISSES.size, _THEIR_WEIGHT), _DISCOUNT ** np.arange(len(past))[::-1])
     order = np.argsort(misses, kind="stable")
     # Each miss stands for the middle of its share.
     middle = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
-    return float(np.interp(level, middle, misses[order]))
+    return float(np.interp(LEVEL, middle, misses[order]))
 
 
 @dataclass(frozen=True)

@@ -131,10 +131,6 @@ class UserColumns:
         kept = tuple(split for split in map(_segments, columns) if split is not None)
         return None if names is None and not kept else cls(_names(count, names), kept)
 
-    def name(self, row: int) -> str | None:
-        """What a user is called; None if that is not known."""
-        return self.names[row]
-
     def rows_named(self, text: str) -> list[int]:
         """Rows of the users whose name holds a text, in large or small letters."""
         wanted = text.casefold()
