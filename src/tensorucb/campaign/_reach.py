@@ -366,23 +366,20 @@ class Covered:
     strongest: F64
 
     @classmethod
-    def nobody(cls, graph: Graph) -> Covered:
-        """Before anybody is contacted."""
-        return cls(np.ones(graph.n_nodes), np.zeros(graph.n_nodes))
+    def nobody(cls, graph: Graph, gone: I64 | None = None) -> Covered:
+        """Before anybody is contacted; the users ``gone`` are not there to be won."""
+        free, strongest = np.ones(graph.n_nodes), np.zeros(graph.n_nodes)
+        if gone is not None:
+            free[gone], strongest[gone] = 0.0, 1.0
+        return cls(free, strongest)
 
     @classmethod
     def of(cls, graph: Graph, p: F64, rows: I64, *, gone: bool = True) -> Covered:
         """After ``rows`` are contacted, who are no longer there to be won, unless they are not ``gone``."""
-        covered, edges = cls.nobody(graph), graph.out_edges(rows)
+        covered, edges = cls.nobody(graph, rows if gone else None), graph.out_edges(rows)
         np.multiply.at(covered.free, graph.targets[edges], 1.0 - p[edges])
         np.maximum.at(covered.strongest, graph.targets[edges], p[edges])
-        if gone:
-            covered.leave(rows)
         return covered
-
-    def leave(self, rows: I64) -> None:
-        """These users are not there to be won."""
-        self.free[rows], self.strongest[rows] = 0.0, 1.0
 
     def own(self, redundancy: float, rows: I64 | int | slice = slice(None)) -> F64:
         """How much is left of some users."""
@@ -406,8 +403,7 @@ def direct_gains(graph: Graph, p: F64, rows: I64, redundancy: float, values: F64
 
     With ``values``, one for each user, what their responses are worth.
     """
-    covered, gains = Covered.nobody(graph), np.empty(rows.size)
-    covered.leave(rows)
+    covered, gains = Covered.nobody(graph, rows), np.empty(rows.size)
     for i, row in enumerate(rows.tolist()):
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
         targets, own = graph.targets[edges], p[edges]
