@@ -295,6 +295,12 @@ def test_a_plan_takes_a_product_and_a_strategy_as_an_ask_does():
     assert campaign.plan_lift((1.0, 0.0), 4, holdout=0.5, rounds=10) == best
 
 
+def test_a_hold_out_by_default_is_planned_as_one_that_is_given():
+    """All chosen users have followers who count, not only those who would be contacted."""
+    given = small_campaign().plan_lift("tea", 6, holdout=0.34, effect=0.2)
+    assert small_campaign(ask={"k": 6, "holdout": 0.34}).plan_lift("tea", effect=0.2) == given
+
+
 def test_a_plan_keeps_its_promise_on_a_generated_log():
     """200 campaigns: a share of 80 % has a standard error of 3 points."""
     data = generate_dataset("sandbox", rng=0)

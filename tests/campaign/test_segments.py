@@ -111,6 +111,20 @@ def test_numbers_become_ranges_and_what_is_missing_is_said():
     assert [entry.id for entry in campaign.progress(segment="age").segments][-1] == "not known"
 
 
+def test_a_column_in_which_nearly_all_have_the_least_number_is_split_in_two():
+    """Most people have ordered nothing: every quartile is 0."""
+    graph = small_graph(60)
+    edges = pl.DataFrame({"source": graph.ids[graph.sources], "target": graph.ids[graph.targets]})
+    orders = [0] * 50 + list(range(1, 11))
+    users = pl.DataFrame({"user": graph.ids, "orders": orders, "spent": [count / 4 for count in orders]})
+    data = read_campaign_data({"edges": edges, "users": users, "products": pl.DataFrame({"product": ["p1"], "x": [1]})})
+    campaign = create_campaign("spring", data=data, storage="memory://", policy=HighDegree(), clock=Clock())
+    campaign.close(campaign.ask("p1", users=graph.ids[45:55].tolist()))
+    for column, labels in (("orders", ["up to 0", "1 and more"]), ("spent", ["under 0.25", "0.25 and more"])):
+        found = campaign.progress(segment=column).segments
+        assert [(entry.id, entry.users) for entry in found] == [(labels[0], 5), (labels[1], 5)]
+
+
 def test_few_responders_are_too_few_to_tell():
     campaign = made()
     play(campaign)
@@ -161,6 +175,23 @@ def test_users_who_join_bring_their_name_and_columns(tmp_path: Path):
         assert again.names("users")["person-029"] == "Person Number 029"
         again.add_products(["p9"], pl.DataFrame({"product": ["p9"], "title": ["Sea salt"], "kind": ["a"]}))
         assert again.names("products")["p9"] == "Sea salt"
+
+
+@pytest.mark.parametrize(("first", "later"), [([0, 1, 2, 3], [1.0, None, 2.0]), ([0.0, 1.0, None, 3.0], [1, 3, 3])])
+def test_users_who_join_have_the_same_numbers_whether_whole_or_not(first, later):
+    """A gap makes fractions of whole numbers; the labels stay those of the first table."""
+    graph = small_graph(60)
+    edges = pl.DataFrame({"source": graph.ids[graph.sources], "target": graph.ids[graph.targets]})
+    users = pl.DataFrame({"user": graph.ids, "children": first * 15})
+    data = read_campaign_data({"edges": edges, "users": users, "products": pl.DataFrame({"product": ["p1"], "x": [1]})})
+    campaign = create_campaign("spring", data=data, storage="memory://", policy=HighDegree(), clock=Clock())
+    names = ["new-1", "new-2", "new-3"]
+    campaign.add_users(names, pl.DataFrame({"children": later}), sources=names, targets=["person-000"] * 3)
+    campaign.close(campaign.ask("p1", users=names))
+    found = {entry.id: entry.users for entry in campaign.progress(segment="children").segments}
+    assert {"not known" if label == "not known" else float(label): count for label, count in found.items()} == {
+        "not known" if number is None else number: later.count(number) for number in later
+    }
 
 
 def test_a_user_whose_id_looks_like_a_number_joins_those_whose_ids_are_texts(tmp_path: Path):

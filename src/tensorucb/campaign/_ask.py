@@ -67,8 +67,6 @@ def open_round(handle: Handle, arguments: Mapping[str, Any]) -> tuple[Network, R
                 proposal = propose(draft)
                 _check_accepted(proposal)
                 opened = _append(view, proposal)
-    # Who asks why is answered from memory, as long as it is the last round.
-    handle.memory.keep("evidence", (opened.id, proposal.network.revision), proposal.evidence)
     counts = opened.contacted.size, opened.held_out.size
     _log.info("campaign %r: round %d opened, %d contacted, %d held out", handle.record.name, opened.number, *counts)
     return proposal.network, opened
@@ -260,7 +258,7 @@ def propose(draft: Draft) -> Proposal:
         request=question.fingerprint,
         fatigue=fatigue_of(network.graph, view.ledger, contacted, now, rules.allowed, question.audience_rest, weary),
     )
-    evidence = collect_evidence(network, rules, choice, None if weights is None else worth)
+    evidence = collect_evidence(rules, choice, None if weights is None else worth)
     return Proposal(question, network, record, evidence)
 
 

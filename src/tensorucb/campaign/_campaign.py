@@ -685,12 +685,13 @@ class Campaign:
         with self._handle.read() as view:
             given = read_context(product, *view.catalogues()).vectors
         offers = "all" if len(given) == 1 and self.strategies() and "strategies" not in defaults else None
-        chosen = self.preview(product, users, strategies=offers)
+        # All of them, also where the campaign's default is to hold some of them out.
+        chosen = self.preview(product, users, strategies=offers, holdout=0.0)
         graph = self.graph
-        followers = followers_of(graph, graph.rows(list(chosen.seeds)))
-        contacted = graph.rows([user for user in chosen.seeds if user not in chosen.held_out])
-        # The reach counts all followers of those contacted, not only those of exactly one chosen user.
-        audience = np.setdiff1d(graph.targets[graph.out_edges(contacted)], contacted)
+        rows = graph.rows(list(chosen.seeds))
+        followers = followers_of(graph, rows)
+        # The reach counts all their followers, not only those of exactly one of them.
+        audience = np.setdiff1d(graph.targets[graph.out_edges(rows)], rows)
         return plan_lift(followers, min(chosen.reach.mean / audience.size, 0.5), **terms)
 
     def export(self, directory: str | os.PathLike[str], format: str = "parquet") -> list[Path]:

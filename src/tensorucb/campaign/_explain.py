@@ -45,7 +45,7 @@ _BY_USER = {
 """Arrays of users, by graph row, and those with an entry for each of them."""
 
 _ASCENDING = ("ranked", "close", "left", "candidates")
-"""Of these the gaps are stored, which are small; so is what scores are more than gains."""
+"""Of these the gaps are stored, which are small."""
 
 _QUOTA, _BUDGET, _MINIMUM = 1, 2, 3
 _BLOCKED = {
@@ -82,13 +82,11 @@ class Evidence:
 
     def to_blob(self) -> bytes:
         """As bytes for the store."""
-        arrays = {**self.arrays}
-        arrays |= {name: np.diff(arrays[name], prepend=0) for name in _ASCENDING if name in arrays}
-        if "ranked_scores" in arrays:
-            arrays["ranked_scores"] = arrays["ranked_scores"] - arrays["ranked_gains"]
-        return pack_state(
-            "explanation", self.settings, {name: _smallest(a) for name, a in arrays.items()}, compressed=True
-        )
+        arrays = {
+            name: _smallest(np.diff(array, prepend=0) if name in _ASCENDING else array)
+            for name, array in self.arrays.items()
+        }
+        return pack_state("explanation", self.settings, arrays, compressed=True)
 
     @classmethod
     def from_blob(cls, data: bytes) -> Evidence:
@@ -96,8 +94,6 @@ class Evidence:
         settings, packed = unpack_state(data, "explanation", "the round's explanation")
         arrays = {name: a.astype(np.int64) if a.dtype.kind == "i" else a for name, a in packed.items()}
         arrays |= {name: np.cumsum(arrays[name]) for name in _ASCENDING if name in arrays}
-        if "ranked_scores" in arrays:
-            arrays["ranked_scores"] = arrays["ranked_scores"] + arrays["ranked_gains"]
         return cls(settings, arrays)
 
     def without(self, row: int) -> Evidence:
@@ -117,8 +113,10 @@ class Evidence:
 
     def ranked(self, name: str, at: int) -> F64:
         """``gains``, ``scores`` or ``offers`` of one of the thousand best, by their place among these."""
-        counts: F64 = self.arrays[f"ranked_{name}"][at] * self.settings["unit"]
-        return counts
+        counts = self.arrays[f"ranked_{name}"][at]
+        if name == "scores":
+            counts = counts + self.arrays["ranked_gains"][at]
+        return np.asarray(counts * self.settings["unit"])
 
     def place(self, users: str, row: int) -> int | None:
         """Where a user stands in an array of rows, if at all."""
@@ -134,7 +132,7 @@ def _smallest(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.result_type(*ends))
 
 
-def collect_evidence(network: Network, rules: Constraints, choice: Choice, worth: Worth | None) -> Evidence:
+def collect_evidence(rules: Constraints, choice: Choice, worth: Worth | None) -> Evidence:
     """Record what explanations of this choice need.
 
     Users are compared with the last one chosen, both in that place: after all the others chosen. ``values`` is what
@@ -145,9 +143,8 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, worth
     Of the thousand best, numbers are kept as multiples of a small ``unit``, and ``values`` only where an explanation
     tells them: of users who count as much as the last one chosen, or of whom at least as many responses are expected.
     """
-    graph = network.graph
-    rows = choice.rows
-    beliefs = choice.beliefs
+    rows, beliefs = choice.rows, choice.beliefs
+    graph = beliefs.graph
     p, rho = beliefs.expected, beliefs.redundancy
     worth_of = None if worth is None else worth.means
     counts = np.ones(graph.n_edges) if worth_of is None else worth_of[graph.targets]  # for a response along each edge
@@ -197,6 +194,8 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, worth
     largest = max(float(each.max(initial=0.0)) for each in numbers.values())
     unit = min(_UNIT, _SHARE * largest) or _UNIT
     arrays.update({name: np.rint(each / unit).astype(np.int64) for name, each in numbers.items()})
+    if "ranked_scores" in arrays:
+        arrays["ranked_scores"] -= arrays["ranked_gains"]  # how much more they are, which is little
     if (rules.reasons == NO_CANDIDATE).any():
         arrays["candidates"] = np.flatnonzero(rules.reasons != NO_CANDIDATE)
     settings = {
@@ -270,15 +269,14 @@ class Explainer:
         if row >= settings["users"]:
             return self._explanation(row, "not_there_yet", "joined the campaign after this round was opened.")
         left = self.evidence.place("left", row)
-        code, until = 0, np.nan
         if left is not None:
             code, until = int(arrays["left_codes"][left]), float(arrays["left_until"][left])
         elif "candidates" in arrays and self.evidence.place("candidates", row) is None:
-            code = NO_CANDIDATE
-        if code:
-            why = f"was not considered, since this user {REASONS[code].said(until)}."
-            return self._explanation(row, REASONS[code].name, why)
-        return self._passed_over(row)
+            code, until = NO_CANDIDATE, np.nan
+        else:
+            return self._passed_over(row)
+        why = f"was not considered, since this user {REASONS[code].said(until)}."
+        return self._explanation(row, REASONS[code].name, why)
 
     def _explanation(self, row: int, status: str, text: str, after: str = "", **more: Any) -> Explanation:
         """``text`` is what follows the user, ``after`` what follows the followers."""
@@ -289,7 +287,7 @@ class Explainer:
         return user
 
     def _name(self, row: int) -> str | None:
-        return None if self.columns is None else self.columns.name(row)
+        return None if self.columns is None else self.columns.names[row]
 
     def _amount(self, number: float, what: str = "expected responses") -> str:
         """A number of responses, or what they are worth if the choice was by that."""
@@ -301,12 +299,9 @@ class Explainer:
         record, settings, arrays = self.record, self.evidence.settings, self.evidence.arrays
         place = int(np.flatnonzero(record.chosen == row)[0])
         at = self.evidence.place("seeds", row)
-        if settings["metric"] == "value" and record.revenues.size:
-            gain = float(record.revenues[place])
-            added = self._amount(gain)
-        else:  # of cascades, users are counted
-            gain = float(record.gains[place])
-            added = f"{gain:.2f} expected responses"
+        by_value = settings["metric"] == "value" and record.revenues.size  # of cascades, users are counted
+        gain = float((record.revenues if by_value else record.gains)[place])
+        added = self._amount(gain) if by_value else f"{gain:.2f} expected responses"
         score = float(arrays["seed_scores"][at])
         pairs = zip(arrays["follower_rows"][at].tolist(), arrays["follower_probabilities"][at].tolist(), strict=True)
         followers = tuple(Follower(self._id(each), p, self._name(each)) for each, p in pairs if each >= 0)
@@ -349,10 +344,8 @@ class Explainer:
             last = f"the last one chosen adds {self._amount(threshold)} to the others chosen"
             return self._explanation(row, "not_enough", f"was not chosen: {why}; {last}.", **more)
         gain = float(self.evidence.ranked("gains", at))
-        if "ranked_offers" in arrays:
-            score = float(self.evidence.ranked("offers", at)[arrays["ranked_strategies"][at]])
-        else:
-            score = float(self.evidence.ranked("scores", at))
+        alone = [offer.expected for offer in offers if offer.strategy == strategy]
+        score = alone[0] if alone else float(self.evidence.ranked("scores", at))
         close = self.evidence.place("close", row)
         value = None if close is None else float(arrays["close_values"][close])
         least = f"{threshold:.2f}" if settings["metric"] == "responders" else money(threshold)
@@ -375,29 +368,24 @@ class Explainer:
         strategies, arrays = self.record.strategies, self.evidence.arrays
         if strategies is None:
             return self.record.context.strategy, (), ""
-        offered = strategies.offered
+        ids, costs = strategies.offered.ids, strategies.offered.costs
         one = None if strategies.per_user or not strategies.chosen.size else int(strategies.chosen[0])
-        has_offers = at is not None and "seed_offers" in arrays
         gets = one if place is None else int(strategies.chosen[place])
-        if place is None and has_offers:
-            gets = int(arrays["ranked_strategies"][at])
-        if gets is None or at is None or not has_offers:
-            return None if gets is None else offered.ids[gets], (), ""
+        if at is None or "seed_offers" not in arrays:
+            return None if gets is None else ids[gets], (), ""
         values = self.evidence.ranked("offers", at) if place is None else arrays["seed_offers"][at]
-        offers = tuple(map(Offer, offered.ids, values.tolist(), offered.costs.tolist()))
-        costly = any(offer.cost for offer in offers)
-        named = [f"{each.strategy!r} (cost {money(each.cost)})" if costly else f"{each.strategy!r}" for each in offers]
+        gets = int(arrays["ranked_strategies"][at] if place is None else strategies.chosen[place])
+        offers = tuple(map(Offer, ids, values.tolist(), costs.tolist()))
+        named = [f"{each.strategy!r}{f' (cost {money(each.cost)})' if costs.any() else ''}" for each in offers]
         others = ", ".join(f"with {named[i]} {offers[i].expected:.2f}" for i in range(len(offers)) if i != gets)
-        numbers = f"{self._amount(offers[gets].expected, _ALONE)} alone; {others}."
-        if one is not None:
-            what = "Would get" if place is None else "Gets"
-            return offered.ids[gets], offers, f" {what} {named[gets]}, as everybody does in this round: {numbers}"
-        what = "The best offer for this user is" if place is None else "Gets"
-        text = f" {what} {named[gets]}: {numbers}"
+        what = "Gets" if place is not None else "The best offer for this user is" if one is None else "Would get"
+        as_all = "" if one is None else ", as everybody does in this round"
+        expected = self._amount(offers[gets].expected, _ALONE)
+        text = f" {what} {named[gets]}{as_all}: {expected} alone; {others}."
         best = max(offers, key=lambda offer: offer.expected)
-        if place is not None and best.expected > offers[gets].expected + _SEEN:
+        if one is None and place is not None and best.expected > offers[gets].expected + _SEEN:
             text += f" More is expected with {best.strategy!r}, but {_COUNTED[self.evidence.settings['rule']]}."
-        return offered.ids[gets], offers, text
+        return ids[gets], offers, text
 
     def _reason(self, value: float | None, numbers: str) -> str:
         """Why a user was not chosen, if neither a quota nor the budget stood against it.
@@ -427,12 +415,15 @@ class Explainer:
 def explain(view: View, round_id: str | int, user: int | str | None) -> Explanation | RoundExplanation:
     """The explanation of one user, or of all seeds of a round."""
     network, record = view.network, view.round(round_id)
-    evidence = view.evidence(record)
-    if evidence is None:
+
+    def read() -> Evidence:
         data = view.session.explanation(view.number, record.number)
         if data is None:
             raise StateError(f"round {round_id} is imported history: it has no choice of ours to explain.")
-        evidence = Evidence.from_blob(data)
+        return Evidence.from_blob(data)
+
+    # Whoever asks why one user was chosen often asks about others of the same round.
+    evidence = view.memory.cached("evidence", (record.id, network.revision), read)
     explainer = Explainer(network, record, evidence, view.user_columns)
     if user is None:
         return explainer.seeds()

@@ -33,7 +33,7 @@ _Kinds = Mapping[str, Any]
 """Polars types of the ids of users, products and strategies. Ids of a column of text are written as text."""
 
 
-def export(handle: Handle, directory: str | os.PathLike[str], format: str = "parquet") -> list[Path]:
+def export(handle: Handle, directory: str | os.PathLike[str], format: str) -> list[Path]:
     """Write the tables of a campaign; see `Campaign.export`.
 
     The manifest is there only while all other files are, and belong together.
@@ -43,7 +43,7 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{shown_path(folder)} is a file; name a directory to export to.")
     with handle.read() as view:
-        frames = _frames(handle, view)
+        frames = _frames(view)
     with staged(directory, MANIFEST) as folder:
         lines = []
         for name, frame in frames.items():
@@ -65,7 +65,7 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
     return [Path(directory) / str(name) for name in (*(line["name"] for line in lines), MANIFEST)]
 
 
-def _frames(handle: Handle, view: View) -> dict[str, pl.DataFrame]:
+def _frames(view: View) -> dict[str, pl.DataFrame]:
     """The tables by name, all of one moment."""
     network = view.network
     records = view.rounds()
@@ -95,7 +95,7 @@ def _frames(handle: Handle, view: View) -> dict[str, pl.DataFrame]:
         "node_events": responses.filter(~by_edge).select(
             "round", pl.col("target").alias("user"), "time", "event_id", "amount"
         ),
-        "credited_edges": _credited(handle, view, ids),
+        "credited_edges": _credited(view, ids),
         "events": pl.DataFrame(log, schema=events, orient="row"),
         "users": _table("user", names["user"], network.users, **people),
         "edges": network.graph.to_frame(),
@@ -168,7 +168,7 @@ def _responses(view: View, records: list[Round]) -> pl.DataFrame:
     )
 
 
-def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
+def _credited(view: View, ids: _Kinds) -> pl.DataFrame:
     """What the model learned from each response: the edges that got credit, and how much.
 
     An edge is there if it got credit, or if its outcome was told: then a credit of 0 is a "no". Silence, which the
@@ -188,7 +188,7 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
     shared = [i for i, record in enumerate(records) if record.credit == "shared"]
     last = max((i for i in shared if view.told(*pairs[i]).actions.size), default=-1)
     # The past is learned again only as far as credit depends on it.
-    model = handle.fresh_model(apart=True)
+    model = view.handle.fresh_model(apart=True)
     if last >= 0:
         model.begin(network)
     for i, record in enumerate(records):

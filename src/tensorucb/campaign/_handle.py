@@ -147,7 +147,7 @@ class View:
 
     def name(self, row: int) -> str | None:
         """What a user is called; None if that is not known."""
-        return None if self.user_columns is None else self.user_columns.name(row)
+        return None if self.user_columns is None else self.user_columns.names[row]
 
     def catalogue(self, kind: str) -> Catalogue:
         """The catalogue of a kind, ``product`` or ``strategy``; read only if it has changed."""
@@ -172,10 +172,6 @@ class View:
                 advice=("Use the id that ", call("ask"), " gave, or its number; ", call("rounds"), " lists them."),
             )
         return record
-
-    def evidence(self, record: Round) -> Any:
-        """Why users were chosen in a round, if this process has opened it last; else it is to be read."""
-        return self.memory.get("evidence", (record.id, self.network.revision))
 
     def rounds(self) -> list[Round]:
         """All rounds by number."""
@@ -240,7 +236,6 @@ class View:
 
     def put_network(self, network: Network) -> None:
         """Replace the network; the model is learned again on the new one."""
-        self.handle.tallied = 0
         old = self.session.blobs(self.number, "world-")
         self.session.put_blob(self.number, f"world-{network.revision:08d}", network_to_blob(network))
         self.session.delete_blobs(self.number, [*old, *self.session.blobs(self.number, SNAPSHOTS), TALLY])
@@ -298,7 +293,6 @@ class Handle:
         self.ledger = Ledger(self.record.campaign)
         self.memory = Memory()
         self.counting = threading.RLock()
-        self.tallied = 0  # of how many rounds the store has the counts
         self.model = self.fresh_model()
         self._relearned: Model | None = None  # what was learned apart, until it takes the place of ``model``
         self._here = threading.local()

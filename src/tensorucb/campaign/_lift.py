@@ -119,10 +119,10 @@ class Lift:
     def rounds_for(self, effect: float) -> int:
         """About how many rounds like these show an effect in four of five campaigns; `Campaign.plan_lift` says more."""
         # The interval shrinks with the root of the number of rounds.
-        deviation = (self.high - self.low) / (2.0 * _deviations(self.level))
-        longer = (
-            (_deviations(self.level) + _FOUR_OF_FIVE) * deviation / check_number("effect", effect, strict=True)
-        ) ** 2
+        wanted = check_number("effect", effect, strict=True)
+        z = _deviations(self.level)
+        deviation = (self.high - self.low) / (2.0 * z)
+        longer = ((z + _FOUR_OF_FIVE) * deviation / wanted) ** 2
         return math.ceil(max(1.0, self.rounds * longer))
 
     @property
@@ -258,30 +258,32 @@ def _by_arm(values: F64, draw: Draw) -> tuple[float, float]:
 
 def _interval(rounds: Sequence[Draw], difference: float, rng: np.random.Generator) -> tuple[float, float]:
     """The smallest and the largest effect that the draw does not contradict, to 1e-9."""
-    observed, again = np.zeros(5), np.zeros((_DRAWS, 5))
+    sums = np.zeros((1 + _DRAWS, 5))  # of the observed draw, and of others
     for draw in rounds:
         terms, constant = _terms(draw)
-        observed += constant + draw.held_out @ terms
+        sums[0] += constant + draw.held_out @ terms
         keys, n_held = rng.random((_DRAWS, draw.held_out.size)), int(draw.held_out.sum())
-        again += constant + (keys <= np.partition(keys, n_held - 1)[:, n_held - 1 : n_held]) @ terms
+        sums[1:] += constant + (keys <= np.partition(keys, n_held - 1)[:, n_held - 1 : n_held]) @ terms
 
-    def kept(effect: float, sign: float) -> bool:
-        """Whether what is left after an effect is not among the most extreme draws."""
-        ours = sign * _statistic(observed, effect)
-        theirs = sign * _statistic(again, effect)
-        # The observed draw is one of them. A draw that differs by rounding alone is as extreme.
-        as_extreme = 1 + np.count_nonzero(theirs >= ours - 1e-9 * (1.0 + abs(ours)))
-        # 0.1 / 2 of 2,000 is 99.99… in floating point; one draw in twenty is rejected, so 100 must be as well.
-        return bool(as_extreme > (1.0 - LEVEL) / 2.0 * (_DRAWS + 1) + 1e-6)
-
-    ends = []
-    for outside, sign in ((-1.0, 1.0), (1.0, -1.0)):
-        inside = outside if kept(outside, sign) else difference
+    def end(outside: float, sign: float) -> float:
+        """The last effect before this end of the scale of which what is left is not among the most extreme draws."""
+        inside = difference if is_extreme(sign * _statistic(sums, outside)) else outside
         while abs(outside - inside) > 1e-9:
             middle = (inside + outside) / 2.0
-            inside, outside = (middle, outside) if kept(middle, sign) else (inside, middle)
-        ends.append(inside)
-    return ends[0], ends[1]
+            extreme = is_extreme(sign * _statistic(sums, middle))
+            inside, outside = (inside, middle) if extreme else (middle, outside)
+        return inside
+
+    return end(-1.0, 1.0), end(1.0, -1.0)
+
+
+def is_extreme(statistics: F64) -> NDArray[np.bool_]:
+    """Whether the first number of each row, that of the observed draw, is among the largest 5 % of all draws."""
+    ours = statistics[..., :1]
+    # The observed draw is one of them. A draw that differs by rounding alone is as extreme.
+    as_extreme = (statistics >= ours - 1e-9 * (1.0 + np.abs(ours))).sum(axis=-1)
+    # 0.1 / 2 of 2,000 is 99.99… in floating point; one draw in twenty is rejected, so 100 must be as well.
+    return np.asarray(as_extreme <= (1.0 - LEVEL) / 2.0 * statistics.shape[-1] + 1e-6)
 
 
 def _terms(draw: Draw) -> tuple[F64, F64]:
@@ -348,10 +350,12 @@ def _rng(view: View, stream: int) -> np.random.Generator:
 
 def draws_of(view: View, counts: Callable[[Round], bool] = lambda record: True) -> dict[Round, Draw]:
     """The rounds with a hold-out of which something was told, or which are closed, and the arms of each."""
-    rounds = [r for r in view.rounds() if r.held_out.size and r.status != "cancelled" and counts(r)]
-    if not rounds:
+    rounds = [record for record in view.rounds() if record.held_out.size and record.status != "cancelled"]
+    # Of all of them, so that those of another selection need not be drawn up again.
+    drawn = zip(rounds, of_rounds(view, "draws", rounds, _draw), strict=True)
+    draws = {record: draw for record, draw in drawn if counts(record)}
+    if not draws:
         raise StateError("no round has a hold-out. Open rounds with one, such as 0.2, to measure the lift.")
-    draws = dict(zip(rounds, of_rounds(view, "draws", rounds, _draw), strict=True))
     if not any(draw.heard for draw in draws.values()):
         raise StateError(
             "the lift needs node events (user, time) of the followers of contacted and held-out users; none were told "
@@ -385,10 +389,5 @@ def _revenue_lift(view: View, rounds: Sequence[Round], responders: int) -> Reven
         return None
     draws = [_draw(view, record, np.nan_to_num(worth) / largest) for record, worth in zip(rounds, worths, strict=True)]
     shares = compare_arms(draws, _rng(view, _MONEY_STREAM), responders=responders)
-    return RevenueLift(
-        contacted=shares.contacted_rate * largest,
-        held_out=shares.held_out_rate * largest,
-        difference=shares.difference * largest,
-        low=shares.low * largest,
-        high=shares.high * largest,
-    )
+    parts = (shares.contacted_rate, shares.held_out_rate, shares.difference, shares.low, shares.high)
+    return RevenueLift(*(part * largest for part in parts))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._handle import View
-from tensorucb.campaign._lift import FEW, Draw, draw_of, draws_of
+from tensorucb.campaign._lift import FEW, Draw, draw_of, draws_of, is_extreme
 from tensorucb.campaign._round import LEVEL
 from tensorucb.checks import check_array, check_count, check_number, check_share
 from tensorucb.errors import InputError, StateError
@@ -246,6 +246,4 @@ def _power(past: Sequence[Draw], users: int, held: int, rounds: int, effect: flo
     share = held / users
     variance = share**2 * (e**2).sum(axis=1)[:, None] + (1.0 - 2.0 * share) * (e**2 @ draws)
     statistic = -(e @ draws) / np.sqrt(np.maximum(variance, 1e-12))
-    as_extreme = (statistic >= statistic[:, :1] - 1e-9 * (1.0 + np.abs(statistic[:, :1]))).sum(axis=1)
-    shown = as_extreme <= (1.0 - LEVEL) / 2.0 * (_DRAWS + 1) + 1e-6
-    return float(shown.mean())
+    return float(is_extreme(statistic).mean())

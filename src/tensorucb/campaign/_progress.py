@@ -350,9 +350,12 @@ def read_selection(view: View, product: Any, strategy: Any, since: Any, until: A
     for kind, wanted in (("product", product), ("strategy", strategy)):
         if wanted is not None and check_id(kind, wanted) not in view.catalogue(kind).ids:
             raise UnknownIdError(f"is {shown(wanted)}, and the catalogue has no such {kind}.", argument=kind)
-    zone = ZoneInfo(_zone(view))
-    given = (("since", since), ("until", until))
-    ends = {name: _moment(name, value, zone) for name, value in given if value is not None}
+    ends = {}
+    for name, value in (("since", since), ("until", until)):
+        if value is not None:
+            ends[name] = unix_seconds(plain(value), ZoneInfo(_zone(view)))
+            if not is_moment(ends[name]):
+                raise refusal(name, "unix seconds, a datetime, or a text such as '2026-11-17'", value)
     return Selection(product, strategy, **ends, segment=segment)
 
 
@@ -364,13 +367,6 @@ def _split(view: View, column: str | None) -> Segments | None:
 def _zone(view: View) -> str:
     """The campaign's time zone: of days, and of times that name none."""
     return str(view.handle.record.settings.get("timezone", "UTC"))
-
-
-def _moment(name: str, value: Any, zone: ZoneInfo) -> float:
-    seconds = unix_seconds(plain(value), zone)
-    if not is_moment(seconds):
-        raise refusal(name, "unix seconds, a datetime, or a text such as '2026-11-17'", value)
-    return seconds
 
 
 def progress(view: View, selection: Selection) -> CampaignProgress:

@@ -153,13 +153,15 @@ def foresee(
     if audience.size == 0:
         outlook = Outlook(Reach(0.0, 0.0, 0.0, objective=objective), None, np.zeros(rows.size))
     else:
-        forecast = shown = _stated(audience)
+        # Draws and doubts are about the width: the mean stays what is believed.
+        mean = float(ROUNDS @ audience.chances.sum(axis=1))
+        forecast = shown = stated(mean, audience.drawn[0], audience.size)
         if objective == "direct":
             gains, most = expected_gains(beliefs, rows), audience.size
         else:
             gains, shown = _cascades(beliefs, rows, rng, engine)
             most = beliefs.graph.n_nodes - rows.size
-        low, high = shown.widened(width_factor(past, LEVEL), most)
+        low, high = shown.widened(width_factor(past), most)
         # The interval always holds the mean, which a rare large number moves further than the quantiles.
         ends = float(min(low, math.floor(shown.mean))), float(max(high, math.ceil(shown.mean)))
         outlook = Outlook(Reach(shown.mean, *ends, objective=objective), forecast, gains)
@@ -255,14 +257,6 @@ class Audience:
         return np.clip(responders, 1e-9, self.size).ravel(), money.ravel()
 
 
-def _stated(audience: Audience) -> Forecast:
-    """The policy's predictive distribution: what the round has of its own, what is not known of the sources, coins."""
-    counts, _ = audience.drawn
-    # Draws and doubts are about the width: the mean stays what is believed.
-    mean = float(ROUNDS @ audience.chances.sum(axis=1))
-    return stated(mean, np.full(counts.size, 1.0 / counts.size), counts, audience.size)
-
-
 def _between_levels(sums: F64, usual: F64) -> F64:
     """Sums of each draw in the rounds that stand for all, as ``(draws, levels)`` that are equally likely.
 
@@ -279,15 +273,19 @@ def _between_levels(sums: F64, usual: F64) -> F64:
     return np.exp([np.interp(own, LEVELS, log) for own, log in zip(levels, logs, strict=True)])
 
 
-def stated(mean: float, weights: F64, counts: F64, audience: int) -> Forecast:
-    """A forecast with this mean, and the interval of a mixture of binomials with these weights and expected counts."""
+def stated(mean: float, counts: F64, audience: int) -> Forecast:
+    """The policy's predictive distribution: its mean, and the interval of a mixture of binomials.
+
+    The expected ``counts`` have what the round has of its own and what is not known of the sources; all are equally
+    likely. Each user of the audience then throws a coin.
+    """
     from scipy.special import bdtr
 
     rates = np.clip(counts / audience, 0.0, 1.0 - 1e-12)
 
     def share(responders: int) -> float:
         """Of rounds with at most so many responders."""
-        return float(weights @ bdtr(responders, audience, rates))
+        return float(bdtr(responders, audience, rates).mean())
 
     low, high = (float(bisect_left(range(audience), tail, key=share)) for tail in _TAILS)
     return Forecast(mean, min(low, mean), max(high, mean))
@@ -307,7 +305,7 @@ def _with_revenue(
     low, high = np.quantile(_simulated(audience, worth), _TAILS).tolist()
     own = Forecast(forecast.mean, min(low, mean) / unit, max(high, mean) / unit)
     shown = own if direct else _of_cascades(beliefs, rows, worth, unit, engine)
-    low, high = shown.interval(width_factor([each.revenue for each in past if each.revenue is not None], LEVEL))
+    low, high = shown.interval(width_factor([each.revenue for each in past if each.revenue is not None]))
     revenue = Revenue(shown.mean * unit, max(0.0, min(low, shown.mean)) * unit, max(high, shown.mean) * unit)
     return replace(outlook, reach=replace(outlook.reach, revenue=revenue), unit=unit, revenue_forecast=own)
 
@@ -350,14 +348,14 @@ def _of_cascades(beliefs: Beliefs, rows: I64, worth: Worth, unit: float, engine:
     return _weighted(float(shares @ sums), shares, spent, unit)
 
 
-def width_factor(past: Sequence[Outcome], level: float) -> float:
-    """How many times as wide as stated an interval must be to hold ``level`` of the numbers; rounds oldest first."""
+def width_factor(past: Sequence[Outcome]) -> float:
+    """How many times as wide as stated an interval must be to hold what it promises; rounds oldest first."""
     misses = np.array([*_USUAL_MISSES, *(outcome.forecast.miss(outcome.responders) for outcome in past)])
     weights = np.append(np.full(_USUAL_MISSES.size, _THEIR_WEIGHT), _DISCOUNT ** np.arange(len(past))[::-1])
     order = np.argsort(misses, kind="stable")
     # Each miss stands for the middle of its share.
     middle = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
-    return float(np.interp(level, middle, misses[order]))
+    return float(np.interp(LEVEL, middle, misses[order]))
 
 
 @dataclass(frozen=True)
@@ -368,23 +366,20 @@ class Covered:
     strongest: F64
 
     @classmethod
-    def nobody(cls, graph: Graph) -> Covered:
-        """Before anybody is contacted."""
-        return cls(np.ones(graph.n_nodes), np.zeros(graph.n_nodes))
+    def nobody(cls, graph: Graph, gone: I64 | None = None) -> Covered:
+        """Before anybody is contacted; the users ``gone`` are not there to be won."""
+        free, strongest = np.ones(graph.n_nodes), np.zeros(graph.n_nodes)
+        if gone is not None:
+            free[gone], strongest[gone] = 0.0, 1.0
+        return cls(free, strongest)
 
     @classmethod
     def of(cls, graph: Graph, p: F64, rows: I64, *, gone: bool = True) -> Covered:
         """After ``rows`` are contacted, who are no longer there to be won, unless they are not ``gone``."""
-        covered, edges = cls.nobody(graph), graph.out_edges(rows)
+        covered, edges = cls.nobody(graph, rows if gone else None), graph.out_edges(rows)
         np.multiply.at(covered.free, graph.targets[edges], 1.0 - p[edges])
         np.maximum.at(covered.strongest, graph.targets[edges], p[edges])
-        if gone:
-            covered.leave(rows)
         return covered
-
-    def leave(self, rows: I64) -> None:
-        """These users are not there to be won."""
-        self.free[rows], self.strongest[rows] = 0.0, 1.0
 
     def own(self, redundancy: float, rows: I64 | int | slice = slice(None)) -> F64:
         """How much is left of some users."""
@@ -408,8 +403,7 @@ def direct_gains(graph: Graph, p: F64, rows: I64, redundancy: float, values: F64
 
     With ``values``, one for each user, what their responses are worth.
     """
-    covered, gains = Covered.nobody(graph), np.empty(rows.size)
-    covered.leave(rows)
+    covered, gains = Covered.nobody(graph, rows), np.empty(rows.size)
     for i, row in enumerate(rows.tolist()):
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
         targets, own = graph.targets[edges], p[edges]

@@ -61,6 +61,7 @@ class Segments:
 def _segments(values: pl.Series) -> Segments | None:
     """A column as a split; None if it is none: as good as everybody has a value of their own, or all have the same."""
     dtype, column = values.dtype, values.name
+    values = values.fill_nan(None) if dtype.is_float() else values
     ends: tuple[float, ...] | None = None
     if dtype.is_numeric() and values.drop_nulls().n_unique() > _MOST_NUMBERS:
         ends, labels = _ranges(values)
@@ -93,7 +94,9 @@ def _ranges(values: pl.Series) -> tuple[tuple[float, ...], tuple[str, ...]]:
     whole = values.dtype.is_integer()
     cuts = np.quantile(numbers, _QUANTILES)
     rounded = np.ceil(cuts) if whole else np.array([float(f"{cut:.3g}") for cut in cuts])
-    ends = tuple(float(end) for end in np.unique(rounded) if end > numbers.min())
+    above_least = numbers[numbers > numbers.min()]
+    # Where nearly all have the least number, they are one range, and all others the second one.
+    ends = tuple(float(end) for end in np.unique(rounded) if end > numbers.min()) or (float(above_least.min()),)
     last = [end - 1.0 if whole else end for end in ends]
     to = "to" if whole else "to under"
     between = [f"{begin:,.10g} {to} {end:,.10g}" for begin, end in zip(ends, last[1:], strict=False)]
@@ -107,9 +110,11 @@ def _codes(values: pl.Series, labels: Sequence[str], ends: Sequence[float] | Non
 
         numbers = values.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
         return np.where(np.isfinite(numbers), np.searchsorted(ends, numbers, side="right"), -1).astype(np.int16)
-    places = {label: place for place, label in enumerate(labels)}
-    rest = places.get(_OTHERS, -1)
-    cells = [-1 if value is None else places.get(value, rest) for value in values.cast(str).to_list()]
+    # A number is the same label as 1 and as 1.0, which a gap in a later table may make of it.
+    key = _in_order if values.dtype.is_numeric() else str
+    places = {key(label): place for place, label in enumerate(labels)}
+    rest = places.get(key(_OTHERS), -1)
+    cells = [-1 if value is None else places.get(key(value), rest) for value in values.cast(str).to_list()]
     return np.array(cells, dtype=np.int16)
 
 
@@ -125,10 +130,6 @@ class UserColumns:
         """What names and columns of so many users tell; None if that is nothing."""
         kept = tuple(split for split in map(_segments, columns) if split is not None)
         return None if names is None and not kept else cls(_names(count, names), kept)
-
-    def name(self, row: int) -> str | None:
-        """What a user is called; None if that is not known."""
-        return self.names[row]
 
     def rows_named(self, text: str) -> list[int]:
         """Rows of the users whose name holds a text, in large or small letters."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from tensorucb.campaign._lift import FEW, Lift
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Id, Kind, Reach, Revenue, Round
 from tensorucb.campaign._segments import Segments
-from tensorucb.campaign._told import acted_in_window, responded, revenue_of, told_edges
+from tensorucb.campaign._told import acted_in_window, of_rounds, responded, revenue_of, told_edges
 from tensorucb.errors import FileFormatError
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.store._protocol import Responses, Status
@@ -309,65 +310,48 @@ class Tally:
 
 
 def _group_progress(entry: Id | None, sums: F64, name: str | None = None) -> GroupProgress:
-    rounds, contacts, followers, responders, asked, expected, revenue = sums.tolist()
-    return GroupProgress(
-        id=entry,
-        rounds=int(rounds),
-        contacts=int(contacts),
-        followers=int(followers),
-        responders=responders,
-        observed=responders / followers if followers else 0.0,
-        believed=expected / asked if asked else None,
-        revenue=revenue,
-        name=name,
-    )
+    rounds, contacts, followers = map(int, sums[:3].tolist())
+    responders, asked, expected, revenue = sums[3:].tolist()
+    observed = responders / followers if followers else 0.0
+    believed = expected / asked if asked else None
+    return GroupProgress(entry, rounds, contacts, followers, responders, observed, believed, revenue, name)
 
 
 def count_rounds(view: View) -> dict[Round, Counts]:
-    """What came of each round; those that have ended are counted once, and again only after they were told more."""
-    revision = view.network.revision
-    known: dict[Pair, Counts] | None = view.memory.get("counts", revision)
-    if known is None:
-        known = _stored(view)
-    counted = {record: known.get(record.pair) or _count(view, record) for record in view.rounds()}
-    view.memory.keep("counts", revision, _ended(counted))
-    return counted
-
-
-def _ended(counted: Mapping[Round, Counts]) -> dict[Pair, Counts]:
-    """The counts of rounds that have ended, which change only if a round does."""
-    return {record.pair: counts for record, counts in counted.items() if record.status != "open"}
+    """What came of each round; counted again only after it was told more, and never if the store has its counts."""
+    stored = _stored(view)
+    records = view.rounds()
+    counted = of_rounds(view, "counts", records, lambda view, record: stored.get(record.pair) or _count(view, record))
+    return dict(zip(records, counted, strict=True))
 
 
 def keep_tally(handle: Handle) -> None:
     """Store what came of rounds that have ended, now and then, so that a new process need not count them again."""
     with handle.read() as view:
-        if sum(record.status != "open" for record in view.rounds()) < handle.tallied + _TALLY_EVERY:
+        revision = view.ledger.revision
+        ended = [record for record in view.rounds() if record.status != "open"]
+        if len(ended) < len(_stored(view)) + _TALLY_EVERY:
             return
-        handle.tallied = len(_stored(view))
-        counted = _ended(count_rounds(view))
-        revision = view.network.revision
-    if len(counted) < handle.tallied + _TALLY_EVERY:
-        return
-    settings = {"revision": revision, "pairs": list(counted), "counts": to_json(list(counted.values()))}
+        counted = count_rounds(view)
+    kept = {record.pair: counted[record] for record in ended}
+    settings = {"revision": revision, "pairs": list(kept), "counts": to_json(list(kept.values()))}
     packed = pack_state(_COUNTS, settings, {}, compressed=True)
     with handle.write() as view:
         if view.ledger.revision == revision:
             view.session.put_blob(view.number, TALLY, packed)
-    handle.tallied = len(counted)
+    handle.memory.keep("stored counts", revision, kept)
 
 
 def _stored(view: View) -> dict[Pair, Counts]:
     """The counts that `keep_tally` has stored; nothing if there are none of this network, or they are damaged."""
-    if TALLY not in view.session.blobs(view.number):
+
+    def read() -> dict[Pair, Counts]:
+        with suppress(FileFormatError):
+            data = view.session.blob(view.number, TALLY)
+            settings, _ = unpack_state(data or b"", _COUNTS, "the counts of its rounds")
+            if settings["revision"] == view.ledger.revision:
+                pairs = map(tuple, settings["pairs"])
+                return {pair: from_json(Counts, each) for pair, each in zip(pairs, settings["counts"], strict=True)}
         return {}
-    try:
-        settings, _ = unpack_state(view.session.blob(view.number, TALLY) or b"", _COUNTS, "the counts of its rounds")
-    except FileFormatError:
-        return {}
-    if settings["revision"] != view.network.revision:
-        return {}
-    return {
-        tuple(pair): from_json(Counts, counts)
-        for pair, counts in zip(settings["pairs"], settings["counts"], strict=True)
-    }
+
+    return view.memory.cached("stored counts", view.ledger.revision, read)

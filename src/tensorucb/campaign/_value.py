@@ -99,20 +99,18 @@ class _Amounts:
 
 def _fit(rounds: Sequence[_Amounts], network: Network) -> AmountModel | None:
     """The model of the amounts of some rounds; None if there is no amount above 0."""
+    if not any((each.ratios > 0.0).any() for each in rounds):
+        return None
     n_users = network.graph.n_nodes
     ids = sorted({each.product for each in rounds}, key=lambda product: (type(product).__name__, str(product)))
     place = {product: number for number, product in enumerate(ids)}
-    products = np.concatenate([np.full(each.users.size, place[each.product]) for each in rounds] or [np.empty(0)])
-    users = np.concatenate([each.users for each in rounds] or [np.empty(0, dtype=np.int64)])
-    ratios = np.concatenate([each.ratios for each in rounds] or [np.empty(0)])
+    products = np.concatenate([np.full(each.users.size, place[each.product]) for each in rounds])
+    users = np.concatenate([each.users for each in rounds])
+    ratios = np.concatenate([each.ratios for each in rounds])
     # Sums of floating-point numbers depend on their order, so it is always the same.
     order = np.lexsort((ratios, users, products))
-    products = products[order].astype(np.int64)
-    users = users[order]
-    ratios = ratios[order]
+    products, users, ratios = products[order], users[order], ratios[order]
     paid = ratios > 0.0
-    if not paid.any():
-        return None
     # In units of the geometric mean, so that other units of money change nothing but the level.
     logs = np.log(ratios[paid])
     centre = float(logs.mean())
