@@ -6,6 +6,7 @@ Nothing heavy may be imported here or at the top of a command's file: ``tensoruc
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -173,12 +174,12 @@ def load_command(name: str) -> Any:
     command = typer.main.get_command(target)
     command.name = name
     for each in (command, *getattr(command, "commands", {}).values()):
-        _name_values(each)
+        _finish(each)
     return command
 
 
-def _name_values(command: Any) -> None:
-    """Let help show NUMBER, FILE and TEXT where typer would show Python's names of types."""
+def _finish(command: Any) -> None:
+    """Show NUMBER, FILE and TEXT in help, not Python's names of types; refuse what is no number, but typed as one."""
     hints = get_type_hints(command.callback) if command.callback is not None else {}
     for parameter in command.params:
         kinds = {*get_args(hints.get(parameter.name)), hints.get(parameter.name)}
@@ -187,6 +188,15 @@ def _name_values(command: Any) -> None:
             parameter.display_type_rich = lambda ctx: None
         elif parameter.metavar is None and words and not parameter.is_flag:
             parameter.metavar = words.pop()
+        if float in kinds:
+            parameter.callback = parameter.callback or _finite
+
+
+def _finite(ctx: Any, parameter: Any, value: float | None) -> float | None:
+    """The number; NaN and infinity, which pass every comparison of typer's, are refused."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
 
 
 # -- errors --

@@ -19,7 +19,8 @@ from typer import Argument, BadParameter, CallbackParam, Context, Exit, Option, 
 from tensorucb.cli._output import Answer, one_line, say
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.question import help_of, metadata_of
+from tensorucb.question import ARGUMENTS, SETTINGS
+from tensorucb.question import Argument as KnownArgument
 
 if TYPE_CHECKING:
     from tensorucb.campaign import Campaign
@@ -30,7 +31,8 @@ _FIRST_K = 10  # users of the first round that is proposed, if there are so many
 HELP = {"help_option_names": ["-h", "--help"]}
 IDS = "ID|@FILE"
 SPAN = "DURATION"
-_METAVARS = {"column": "COLUMN", "slug": "NAME", "cap": "NUMBER/DURATION", "zone": "ZONE"}
+_METAVARS = {"column": "COLUMN", "slug": "NAME", "cap": "NUMBER/DURATION", "zone": "ZONE", "by_group": "GROUP=NUMBER"}
+_METAVARS |= {"users": IDS, "contacts": IDS, "span": SPAN, "moment": "TIME", "text": "ID"}
 STORAGE = "sqlite:///campaigns.db"
 WHERE = "Where campaigns live: sqlite:///file.db or postgresql://..."
 
@@ -96,11 +98,10 @@ def _called_by_typer(function: Callable[..., Any], command: str) -> Callable[...
 # -- checks --
 
 
-def finite(value: float | None) -> float | None:
-    """The number; NaN and infinity, which pass every comparison of typer's, are refused."""
-    if value is not None and not math.isfinite(value):
-        raise BadParameter(f"{value} is not a finite number.")
-    return value
+def refuse(wrong: object, why: str) -> None:
+    """Refuse options that do not go together."""
+    if wrong:
+        raise BadParameter(why)
 
 
 def between(least: int, most: int) -> Callable[[int | None], int | None]:
@@ -142,18 +143,15 @@ def nearest_existing(path: Path) -> Path:
     return next(each for each in (path, *path.parents) if each.exists())
 
 
-def _writable(directory: Path, option: str) -> Path:
+def writable_directory(parameter: CallbackParam, directory: Path) -> Path:
     """A directory to write to; refused before anything is computed if that is not possible."""
+    option = f"--{parameter.name} {str(directory)!r}"
     existing = nearest_existing(directory)
     if not existing.is_dir():
-        raise InputError(f"{option} {str(directory)!r} cannot be a directory: {str(existing)!r} is a file.")
+        raise InputError(f"{option} cannot be a directory: {str(existing)!r} is a file.")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"{option} {str(directory)!r} cannot be written to: no permission in {str(existing)!r}.")
+        raise InputError(f"{option} cannot be written to: no permission in {str(existing)!r}.")
     return directory
-
-
-def _directory(directory: Path) -> Path:
-    return _writable(directory, "--out")
 
 
 def writable_file(context: Context, parameter: CallbackParam, path: Path | None) -> Path | None:
@@ -162,7 +160,7 @@ def writable_file(context: Context, parameter: CallbackParam, path: Path | None)
         return None
     if path.is_dir():
         raise InputError(f"--{parameter.name} {str(path)!r} is a directory; name a file.")
-    _writable(path.parent, f"--{parameter.name}")
+    writable_directory(parameter, path.parent)
     for other in ("csv", "latex", "out"):
         taken = None if other == parameter.name else context.params.get(other)
         if taken is not None and path.absolute() == taken.absolute():
@@ -171,21 +169,50 @@ def writable_file(context: Context, parameter: CallbackParam, path: Path | None)
     return path
 
 
+def numbers(
+    option: str, text: str, wanted: str = "numbers with commas between them", *, low: float = -math.inf, size: int = 0
+) -> list[float]:
+    """The numbers of a text with commas between them: finite ones, at least ``low``, and ``size`` of them if given."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = [math.nan]
+    sound = all(low <= value and math.isfinite(value) for value in values) and len(values) == (size or len(values))
+    refuse(not sound, f"{option} must be {wanted}; got {text!r}.")
+    return values
+
+
 # -- options of several commands --
 
 
 def setting(name: str, **more: Any) -> Any:
-    """The option of a setting of a campaign."""
-    about = metadata_of(name)
-    return Option(about.default, help=about.help, metavar="|".join(about.words) or _METAVARS.get(about.kind), **more)
+    """The option of a setting of a campaign, with what the library says of it."""
+    return _about(SETTINGS[name], SETTINGS[name].default, **more)
+
+
+def asked(name: str, *flags: str, also: str = "", **more: Any) -> Any:
+    """The option of an argument of an ask, with what the library says of it; left out, the campaign decides."""
+    return _about(ARGUMENTS[name], None, *flags, also=also, **more)
+
+
+def _about(known: KnownArgument, default: Any, *flags: str, also: str = "", **more: Any) -> Any:
+    shown_as = "|".join(known.words) or _METAVARS.get(known.kind)
+    if known.kind == "span":
+        more["parser"] = span
+    return Option(default, *flags, help=f"{known.help} {also}".rstrip(), metavar=shown_as, **more)
 
 
 Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 Seed = Annotated[int, Option(help="Sets everything random.", callback=between(0, 2**63 - 1))]
-OutDirectory = Annotated[Path, Option("--out", help="The directory to write to.", metavar="DIR", callback=_directory)]
+OutDirectory = Annotated[
+    Path, Option("--out", help="The directory to write to.", metavar="DIR", callback=writable_directory)
+]
 OutFile = Annotated[Path, Option("--out", help="The file to write.", metavar="FILE", callback=writable_file)]
 Results = Annotated[
-    Path, Option("--out", help="Directory for CSV files, figures and report.html.", metavar="DIR", callback=_directory)
+    Path,
+    Option(
+        "--out", help="Directory for CSV files, figures and report.html.", metavar="DIR", callback=writable_directory
+    ),
 ]
 Rounds = Annotated[int, Option(help="Rounds per run.", callback=counted)]
 Runs = Annotated[int, Option(help="Runs of each policy.", callback=counted)]
@@ -232,11 +259,10 @@ def opened_engine(name: str, address: str | None) -> Iterator[RayEngine | None]:
 
 Name = Annotated[str, Argument(help="The campaign's name.", metavar="NAME", show_default=False, callback=typed)]
 Storage = Annotated[str, Option(help=WHERE, metavar="URL", envvar="TENSORUCB_STORAGE")]
-Window = Annotated[str | None, Option(help=help_of("window"), parser=span, metavar=SPAN)]
+Window = Annotated[str | None, Option(help=SETTINGS["window"].help, parser=span, metavar=SPAN)]
 Strict = Annotated[bool, Option("--strict", help="Refuse all if a single row cannot be used.")]
 MaxLeftOut = Annotated[
-    float,
-    Option(help="Rows that cannot be used are left out and counted; above this share, refuse all.", callback=finite),
+    float, Option(help="Rows that cannot be used are left out and counted; above this share, refuse all.")
 ]
 Columns = Annotated[
     list[str] | None,

@@ -11,12 +11,13 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
-from tensorucb.cli._options import SPAN, between, finite, span
+from tensorucb.cli._options import SPAN, between, refuse, span
 from tensorucb.cli._output import Block, Table, one_line, shown
 from tensorucb.errors import InputError
 
@@ -60,9 +61,7 @@ ActivationWindow = Annotated[
         show_default="the data set's own",
     ),
 ]
-Scale = Annotated[
-    float, Option(min=0.001, max=1e6, help="Factor on the size of the generated network.", callback=finite)
-]
+Scale = Annotated[float, Option(min=0.001, max=1e6, help="Factor on the size of the generated network.")]
 
 
 def prepared(
@@ -142,18 +141,21 @@ def load_network(
     generate: Callable[..., LoadedNetwork],
     *,
     seed: int,
-    **preparation: Any,
+    min_actions: int = 0,
+    products: int | None = None,
+    window: str | None = None,
 ) -> LoadedNetwork:
     """Read the data set and have it `prepared`, or generate the network."""
     if synthetic is not None and data is None:
-        if any(preparation.values()):
-            raise BadParameter("--min-actions, --products and --window are for --data; a generated network has none.")
+        only = "--min-actions, --products and --window are for --data; a generated network has none."
+        refuse(min_actions or products or window, only)
         return generate(synthetic, seed=seed)
     if data is None or synthetic is not None:
         raise BadParameter("give either --data DIR or --synthetic digg|flixster.")
     from tensorucb.data import checksum, read_dataset
 
-    dataset = prepared(read_dataset(data), seed=seed, **preparation)
+    dataset = prepared(read_dataset(data), min_actions, products, window, seed=seed)
+    preparation = {"min_actions": min_actions, "products": products, "window": window}
     about = {"name": dataset.name, "checksum": checksum(dataset), "preparation": preparation}
     return LoadedNetwork(dataset.name, dataset, about)
 
@@ -196,13 +198,13 @@ def _own_policy(name: str) -> Policy:
     if not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
         raise InputError(f"--policy {name!r} must be MODULE:CLASS, such as mine:Greedy for class Greedy in mine.py.")
     try:
-        value: Any = _imported(name, module)
-        for part in path.split("."):
-            if not hasattr(value, part):
-                classes = [each for each in vars(value).values() if inspect.isclass(each) and each.__module__ == module]
-                class_names = ", ".join(each.__name__ for each in classes) or "none"
-                raise InputError(f"{module} has no {part!r}. Its classes: {class_names}.")
-            value = getattr(value, part)
+        imported = _imported(name, module)
+        try:
+            value: Any = attrgetter(path)(imported)
+        except AttributeError:
+            classes = [each for each in vars(imported).values() if inspect.isclass(each) and each.__module__ == module]
+            class_names = ", ".join(each.__name__ for each in classes) or "none"
+            raise InputError(f"{module} has no {path!r}. Its classes: {class_names}.") from None
         if not inspect.isclass(value):
             raise InputError(f"it must name a class; it names {type(value).__name__} {path!r}.")
         try:
@@ -280,14 +282,15 @@ _RESPONDERS = (
 )
 
 
-def write_tables(rows: Rows, printed: Printed, csv: Path | None, latex: Path | None) -> None:
+def write_tables(rows: Rows, csv: Path | None, latex: Path | None, printed: Printed | None = None) -> None:
     """Write the files of ``--csv`` (all columns and digits) and ``--latex`` (what is printed), if asked for."""
     from tensorucb.experiments._files import write_csv, write_latex
+    from tensorucb.experiments._results import printed_table
 
     if csv is not None:
         write_csv(csv, rows)
     if latex is not None:
-        write_latex(latex, *printed)
+        write_latex(latex, *(printed or printed_table(rows)))
 
 
 def plus_minus() -> str:

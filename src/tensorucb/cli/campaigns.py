@@ -155,10 +155,8 @@ def webhook(
 
     A running service sends by itself.
     """
-    if secret is not None and url is None:
-        raise BadParameter("--secret needs --url: both are set together.")
-    if remove and url is not None:
-        raise BadParameter("give --url or --remove, not both.")
+    opt.refuse(secret is not None and url is None, "--secret needs --url: both are set together.")
+    opt.refuse(remove and url is not None, "give --url or --remove, not both.")
     if url is not None:
         secret = campaign.set_webhook(url, secret)
     elif remove:

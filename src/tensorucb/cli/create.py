@@ -230,7 +230,7 @@ def create(
     objective: str = opt.setting("objective"),
     credit: str = opt.setting("credit"),
     window: opt.Window = None,
-    epsilon: float = opt.setting("epsilon", callback=opt.finite),
+    epsilon: float = opt.setting("epsilon"),
     consent: str | None = opt.setting("consent"),
     contact_group: str | None = opt.setting("contact_group"),
     contact_cap: str | None = opt.setting("contact_cap"),
