@@ -16,6 +16,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TextIO
 
 _LONGEST_VALUE, _LONGEST_MESSAGE = 160, 1_000
@@ -55,16 +56,16 @@ def _cell(value: object) -> str:
     return _printable(str(value)).encode(encoding, "backslashreplace").decode(encoding)
 
 
-def left_out_lines(report: Any) -> Iterator[str]:
-    """Which rows of a table were left out, and how the others were read."""
-    return (f"  {shown(entry)}" for entry in (*report.left_out, *report.remarks))
-
-
 def report_lines(lines: Iterable[str]) -> Iterator[str]:
     """What was made of tables, a line each; those that are indented stay so."""
     for line in lines:
         indent = len(line) - len(line.lstrip())
         yield line[:indent] + shown(line[indent:])
+
+
+def moment(seconds: float, form: str = "%Y-%m-%d %H:%M") -> str:
+    """A time in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime(form)
 
 
 def count(number: int, what: str) -> str:

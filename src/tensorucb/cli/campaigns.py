@@ -15,7 +15,7 @@ from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import STORAGE, campaign_at
-from tensorucb.cli._output import Answer, Block, Remark, ask, confirmed, count, left_out_lines, report_lines, shown
+from tensorucb.cli._output import Answer, Block, Remark, ask, confirmed, count, report_lines, shown
 from tensorucb.errors import StateError, UnknownIdError
 from tensorucb.money import money
 
@@ -142,7 +142,7 @@ def _imported(report: HistoryReport) -> Iterator[Block]:
         yield f"  {count(report.other, 'row')} left out: the product is not in the catalogue."
     if report.used:
         yield f"  {count(report.used, 'row')} left out: the campaign was created from them."
-    yield from left_out_lines(report)
+    yield from report_lines(f"  {entry}" for entry in (*report.left_out, *report.remarks))
 
 
 def webhook(

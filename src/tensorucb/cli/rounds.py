@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import STORAGE, asked, listed_ids, names_of_users, refuse, typed
-from tensorucb.cli._output import Answer, Block, Next, Remark, Table, confirmed, count, left_out_lines, say, shown
+from tensorucb.cli._output import Answer, Block, Next, Remark, Table, confirmed, count, report_lines, say, shown
 from tensorucb.errors import EarlyCloseError, InputError, StateError
 from tensorucb.money import money
 from tensorucb.question import ARGUMENTS, USER_LISTS
@@ -223,7 +223,7 @@ def _told(report: TellReport) -> Iterator[Block]:
         yield Table(("Round", "Accepted", "Late", "Told before"), lines, words=("Round",))
     if other:
         yield f"  {count(other, 'row')} of no round {'is' if other == 1 else 'are'} left out."
-    yield from left_out_lines(report)
+    yield from report_lines(f"  {entry}" for entry in (*report.left_out, *report.remarks))
     if report.outside_window:
         yield Remark(
             f"  {report.outside_window:,} before the contact or after the window count for nothing; "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 from contextlib import redirect_stdout
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
@@ -13,7 +12,7 @@ from typer import Argument, Option
 from tensorucb.cli import _options as opt
 from tensorucb.cli._interrupt import ending_in_order
 from tensorucb.cli._options import STORAGE, WHERE, typed
-from tensorucb.cli._output import Answer, Remark, Table, count, say, shown
+from tensorucb.cli._output import Answer, Remark, Table, count, moment, say, shown
 from tensorucb.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def list_(storage: Storage = STORAGE) -> Answer:
     with open_store(storage, create=False) as store, store.read() as session:
         records = session.tokens()
     columns = ("Name", "Role", "Made (UTC)")
-    rows = [(shown(r.name), r.role, f"{datetime.fromtimestamp(r.created, UTC):%Y-%m-%d %H:%M}") for r in records]
+    rows = [(shown(r.name), r.role, moment(r.created)) for r in records]
     none = "There are no tokens. The service listens on this machine only, and everybody there may do everything."
     return Answer(
         [{"name": r.name, "role": r.role, "created": r.created} for r in records],
