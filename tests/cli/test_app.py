@@ -140,6 +140,10 @@ def test_out_that_cannot_be_written_is_refused_before_anything_is_computed(args,
     assert (tmp_path / "file").read_text() == "kept"
 
 
+def test_out_in_a_file_system_that_takes_no_files_is_refused_first():
+    assert "--out '/proc/out' cannot be written to" in run_here("demo", "--quick", "--out", "/proc/out", code=1).stderr
+
+
 def test_a_full_disk_is_one_sentence(monkeypatch, tmp_path):
     def fail(*args: object, **options: object) -> None:
         raise OSError(28, "No space left on device", "x.csv")

@@ -138,18 +138,29 @@ def typed(text: str) -> str:
         return text
 
 
-def nearest_existing(path: Path) -> Path:
+def _nearest_existing(path: Path) -> Path:
     """The path, or the nearest folder above it that is there."""
     return next(each for each in (path, *path.parents) if each.exists())
+
+
+def can_write(directory: Path) -> bool:
+    """Whether files can be made in a directory, which may have to be made itself."""
+    import tempfile  # here, since --help loads this file
+
+    try:
+        with tempfile.TemporaryFile(dir=_nearest_existing(directory)):
+            return True
+    except OSError:
+        return False
 
 
 def writable_directory(parameter: CallbackParam, directory: Path) -> Path:
     """A directory to write to; refused before anything is computed if that is not possible."""
     option = f"--{parameter.name} {str(directory)!r}"
-    existing = nearest_existing(directory)
+    existing = _nearest_existing(directory)
     if not existing.is_dir():
         raise InputError(f"{option} cannot be a directory: {str(existing)!r} is a file.")
-    if not os.access(existing, os.W_OK | os.X_OK):
+    if not can_write(existing):
         raise InputError(f"{option} cannot be written to: no permission in {str(existing)!r}.")
     return directory
 
