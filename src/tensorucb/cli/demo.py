@@ -12,7 +12,6 @@ from tensorucb.cli import _options as opt
 from tensorucb.cli._interrupt import ending_in_order
 from tensorucb.cli._output import Answer, Table, count, say, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._research import decisions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +45,7 @@ def demo(
     rounds, runs = rounds or (15 if quick else 80), runs or (2 if quick else 5)
     command = f"tensorucb demo --seed {seed} --rounds {rounds} --runs {runs}" + (" --quick" if quick else "")
     with Progress("demo") as report:
-        from tensorucb.cli._reports import reason_cells, save_demo
+        from tensorucb.cli._reports import decisions, reason_cells, save_demo
         from tensorucb.experiments import decision_table, run_experiment, run_policy
         from tensorucb.threads import thread_count
 

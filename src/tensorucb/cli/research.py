@@ -16,7 +16,6 @@ from tensorucb.cli import _research as research
 from tensorucb.cli._options import refuse
 from tensorucb.cli._output import Answer, Next, Table, count, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._research import decisions, reproduction, write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -125,7 +124,7 @@ def compare(
         refuse(strategies, "--strategies is for --synthetic; a data set says nothing about strategies.")
     with Progress("compare") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
-        from tensorucb.cli._reports import save_comparison
+        from tensorucb.cli._reports import decisions, save_comparison, write_tables
         from tensorucb.experiments._comparison import Comparison, ours_untouched, references
         from tensorucb.experiments._files import write_csv, write_manifest, write_validation
         from tensorucb.experiments._results import REGRET_COLUMNS
@@ -264,7 +263,7 @@ def reproduce(
     )
     with Progress("reproduce") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
-        from tensorucb.cli._reports import draw, save_reproduction
+        from tensorucb.cli._reports import draw, reproduction, save_reproduction, write_tables
         from tensorucb.experiments._comparison import Comparison, paper_policies
         from tensorucb.experiments._files import read_settings, write_manifest
         from tensorucb.experiments._paper import Effort, PaperResults, needs_tuning, run_targets, write_results
@@ -359,6 +358,7 @@ def tune(
     """
     with Progress("tune") as progress:
         from tensorucb import experiments
+        from tensorucb.cli._reports import write_tables
         from tensorucb.data import read_dataset
         from tensorucb.experiments._comparison import contestants, paper_policies
         from tensorucb.experiments._files import read_settings, write_settings
