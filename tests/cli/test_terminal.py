@@ -92,8 +92,10 @@ def test_without_a_terminal_progress_is_plain_lines_and_stdout_is_json_alone(tmp
     assert document["results"][0]["policy"] == "TensorUCB"
     assert len(document["seeds"]) == 10
     first, *_, last = done.stderr.decode().splitlines()
-    assert re.fullmatch(r"tensorucb demo: (0 of 5, \d+:\d\d: first rounds of TensorUCB|still working, 0:10\.)", first)
-    assert re.fullmatch(r"tensorucb demo: done after \d+:\d\d\.", last)
+    assert re.fullmatch(
+        r"tensorucb demo: (0 of 5, \d+:\d\d:\d\d: first rounds of TensorUCB|still working, 0:00:10\.)", first
+    )
+    assert re.fullmatch(r"tensorucb demo: done after \d+:\d\d:\d\d\.", last)
     assert all(line.isprintable() for line in done.stderr.decode().splitlines())
 
 
