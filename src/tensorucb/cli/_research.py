@@ -186,7 +186,7 @@ def chosen_policies(by_label: Mapping[str, Policy], names: Sequence[str] | None)
             chosen[policy.name if policy.name not in {**by_label, **chosen} else name] = policy
         else:
             raise InputError(
-                f"there is no policy {name!r}. Known: {', '.join(by_label)}; or MODULE:CLASS for one of your own."
+                f"there is no policy {name!r}. Known: {'; '.join(by_label)}; or MODULE:CLASS for one of your own."
             )
     return chosen
 

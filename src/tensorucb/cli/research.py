@@ -18,7 +18,7 @@ from tensorucb.cli._output import Answer, Next, Table, count, shown
 from tensorucb.cli._progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tensorucb.experiments import Environment, WorldSettings
     from tensorucb.policies import Policy
@@ -322,14 +322,19 @@ def reproduce(
     )
 
 
-def _targets(target: Target, policies: Collection[str]) -> list[str]:
-    """The tables and figures to compute; ``all`` leaves out the bound if its policy does not take part."""
-    bounded = "TensorUCB (paper)" in policies
-    unbounded = target == "bound" and not bounded
-    refuse(unbounded, "bound is about the paper's own policy. Add --policy 'TensorUCB (paper)'.")
+def _targets(target: Target, policies: Mapping[str, Policy]) -> list[str]:
+    """The tables and figures to compute; ``all`` leaves out those about policies that do not take part."""
+    ranked = any("rank" in getattr(policy, "tunable", ()) for policy in policies.values())
+    lacking = {
+        "bound": "TensorUCB (paper)" not in policies and "the paper's own policy. Add --policy 'TensorUCB (paper)'.",
+        "fig-rank": not ranked and "policies with a rank. Add --policy TensorUCB.",
+        "fig-runtime": not policies.keys() - {"HighDegree", "Random"}
+        and "policies that learn. Add --policy TensorUCB.",
+    }
     if target != "all":
+        refuse(lacking.get(target), f"{target} is about {lacking.get(target)}")
         return [target]
-    return [each for each in get_args(Target) if each != "all" and (bounded or each != "bound")]
+    return [each for each in get_args(Target) if each != "all" and not lacking.get(each)]
 
 
 # -- tune --
