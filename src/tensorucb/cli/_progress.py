@@ -135,7 +135,6 @@ class Progress:
         self._lines += 1
         try:
             say(f"tensorucb {self._name}: {text}", err=True)
-            sys.stderr.flush()
         except (OSError, ValueError):  # nobody reads it any more; the work goes on
             return
 
