@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,8 +104,7 @@ def _serve(port: int, seed: int) -> None:
 def _greet(address: str, pace: float) -> None:
     say(f"A campaign that plays itself: {address}")
     say(f"  A new round every {pace:g} seconds; responses come in by the network's hidden truth.")
-    say("  Press Ctrl-C to stop; nothing of it stays.")
-    sys.stdout.flush()
+    say("  Press Ctrl-C to stop; nothing of it stays.", flush=True)
 
 
 def demo_environment(seed: int, *, quick: bool = False) -> Environment:

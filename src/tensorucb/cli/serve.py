@@ -103,8 +103,7 @@ def _greet(settings: ServiceSettings, address: str) -> None:
     if not settings.local:
         say("  The connection is not encrypted: put a proxy with TLS in front of it.")
     say(f"  API: {address}/api/docs")
-    say("  Press Ctrl-C to stop.")
-    sys.stdout.flush()
+    say("  Press Ctrl-C to stop.", flush=True)
 
 
 @token.add("add")
