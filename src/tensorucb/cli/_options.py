@@ -108,8 +108,8 @@ def between(least: int, most: int) -> Callable[[int | None], int | None]:
     """A check of whole numbers whose upper end is of no use in a command's help."""
 
     def check(value: int | None) -> int | None:
-        if value is not None and not least <= value <= most:
-            raise BadParameter(f"it must be a whole number from {least} to {most:,}.")
+        wrong = value is not None and not least <= value <= most
+        refuse(wrong, f"it must be a whole number from {least} to {most:,}.")
         return value
 
     return check
@@ -252,8 +252,7 @@ LatexTable = Annotated[
 def opened_engine(name: str, address: str | None) -> Iterator[RayEngine | None]:
     """The engine that --engine and --address name; None is this machine."""
     if name == "local":
-        if address is not None:
-            raise BadParameter("--address is for --engine ray; give both or neither.")
+        refuse(address is not None, "--address is for --engine ray; give both or neither.")
         yield None
         return
     if address is None:
@@ -331,10 +330,8 @@ def assignments(
     values: dict[str, str] = {}
     for text in map(typed, texts or ()):
         name, _, value = split(text, "=")
-        if not name or not value:
-            raise BadParameter(f"{option} must look like {example}; got {text!r}.")
-        if name in values:
-            raise BadParameter(f"{option} names {what} twice: {name!r}.")
+        refuse(not name or not value, f"{option} must look like {example}; got {text!r}.")
+        refuse(name in values, f"{option} names {what} twice: {name!r}.")
         values[name] = value
     return values
 

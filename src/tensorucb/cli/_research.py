@@ -209,9 +209,8 @@ def _own_policy(name: str) -> Policy:
         try:
             policy: Any = value()
         except Exception as error:
-            raise InputError(
-                f"{path}() failed ({_said(error)}). It is called without arguments; give each a default."
-            ) from error
+            advice = "It is called without arguments; give each a default."
+            raise InputError(f"{path}() failed ({_said(error)}). {advice}") from error
         _check(policy)
     except InputError as error:
         raise InputError(f"--policy {name!r}: {error}") from error
