@@ -23,14 +23,8 @@ advice = "Nothing was done yet. Run the same command again."
 """What a person who has pressed Ctrl-C needs to know; each command has its own."""
 
 
-_stopping = False
-
-
 def _stop(number: int, frame: FrameType | None) -> None:
-    global _stopping
-    if _stopping:  # a second Ctrl-C while the first one is answered
-        return
-    _stopping = True
+    signal.signal(signal.SIGINT, lambda *_: None)  # a second Ctrl-C while the first one is answered
     text = f"tensorucb: stopped. {advice}"
     with suppress(OSError, ValueError, AttributeError):  # nobody may be there to read it
         if sys.stderr.isatty():
