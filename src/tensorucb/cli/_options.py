@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 from typer import Argument, BadParameter, CallbackParam, Context, Exit, Option, Typer
+from typer.models import OptionInfo
 
 from tensorucb.cli._output import Answer, one_line, say
 from tensorucb.cli._progress import Progress
@@ -86,6 +87,9 @@ def _called_by_typer(function: Callable[..., Any], command: str) -> Callable[...
             if answer.failed:
                 raise Exit(1)
 
+    for name, option in defaults.items():
+        if hints[name] is bool and isinstance(option, OptionInfo):
+            option.param_decls = (f"--{name.replace('_', '-')}",)  # and no --no-…
     parameters = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
         for name, default in defaults.items()
@@ -218,7 +222,7 @@ Seed = Annotated[int, Option(help="Sets everything random.", callback=between(0,
 OutDirectory = Annotated[
     Path, Option("--out", help="The directory to write to.", metavar="DIR", callback=writable_directory)
 ]
-OutFile = Annotated[Path, Option("--out", help="The file to write.", metavar="FILE", callback=writable_file)]
+OutFile = Annotated[Path, Option("--out", help="The file to write.", callback=writable_file)]
 Results = Annotated[
     Path,
     Option(
@@ -240,11 +244,10 @@ Address = Annotated[
     str | None, Option("--address", metavar="HOST:PORT", help="Head of the Ray cluster, for --engine ray.")
 ]
 CsvTable = Annotated[
-    Path | None, Option("--csv", metavar="FILE", help="Also write the results as a flat table.", callback=writable_file)
+    Path | None, Option("--csv", help="Also write the results as a flat table.", callback=writable_file)
 ]
 LatexTable = Annotated[
-    Path | None,
-    Option("--latex", metavar="FILE", help="Also write the printed table as LaTeX.", callback=writable_file),
+    Path | None, Option("--latex", help="Also write the printed table as LaTeX.", callback=writable_file)
 ]
 
 

@@ -101,8 +101,8 @@ def _opted(report: OptReport, done: str, everywhere: bool) -> Iterator[Block]:
 
 def add_users(
     campaign: Campaign,
-    users: Path = Option(..., help="New users: a table with the columns of the table of users.", metavar="FILE"),
-    edges: Path | None = Option(None, help="New edges between any users: columns `source`, `target`.", metavar="FILE"),
+    users: Path = Option(..., help="New users: a table with the columns of the table of users."),
+    edges: Path | None = Option(None, help="New edges between any users: columns `source`, `target`."),
 ) -> Answer:
     """Add users, described by the columns of a file, and edges between any users; known ones stay as they are."""
     from tensorucb.campaign._grow import users_from
@@ -149,7 +149,7 @@ def webhook(
     campaign: Campaign,
     url: str | None = Option(None, help="Tell this address of every round that closes from now on."),
     secret: str | None = Option(None, help="What requests are signed with: whsec_ and base64; by default a new one."),
-    remove: bool = Option(False, "--remove", help="Tell nobody any more."),
+    remove: bool = Option(False, help="Tell nobody any more."),
 ) -> Answer:
     """Tell another system when a round closes; without options, send what is due and show how far it is.
 

@@ -72,7 +72,7 @@ def list_datasets() -> Answer:
 def describe_dataset(
     directory: Path = Argument(..., help="The directory with the files.", metavar="DIR"),
     min_actions: MinActions = 0,
-    strict: bool = Option(False, "--strict", help="Fail at the first malformed row."),
+    strict: bool = Option(False, help="Fail at the first malformed row."),
 ) -> Answer:
     """Read a data set, say what was left out and why, and print its figures (the paper's Table 2)."""
     with Progress("datasets describe"):
@@ -95,10 +95,9 @@ def make_dataset(
     out: opt.OutDirectory,
     scale: float = Option(1.0, "--scale", help="Factor on all sizes."),
     seed: opt.Seed = 0,
-    csv: bool = Option(False, "--csv", help="Write CSV instead of Parquet."),
+    csv: bool = Option(False, help="Write CSV instead of Parquet."),
     dirty: bool = Option(
         False,
-        "--dirty",
         help="Write a shop as its systems export it: renamed columns, semicolons, €12.99, wrong rows, consent.",
     ),
 ) -> Answer:

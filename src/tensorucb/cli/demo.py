@@ -25,8 +25,8 @@ def demo(
     runs: opt.QuickRuns = None,
     seed: opt.Seed = 0,
     out: opt.OutDirectory = Path("out/demo"),
-    quick: bool = Option(False, "--quick", help="A smaller network and fewer rounds: seconds."),
-    serve: bool = Option(False, "--serve", help="Show the service's page on a campaign that plays itself."),
+    quick: bool = Option(False, help="A smaller network and fewer rounds: seconds."),
+    serve: bool = Option(False, help="Show the service's page on a campaign that plays itself."),
     port: int = Option(0, min=0, max=65535, help="With --serve: the port; 0 is any free one."),
 ) -> Answer | None:
     """Run a campaign on a generated network in about a minute: table, explained seeds, report.html.

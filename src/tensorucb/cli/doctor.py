@@ -39,9 +39,7 @@ class Finding(NamedTuple):
 
 
 def doctor(
-    compile: bool = Option(
-        False, "--compile", help="First compile what campaigns and the demo need, so that no command waits."
-    ),
+    compile: bool = Option(False, help="First compile what campaigns and the demo need, so that no command waits."),
 ) -> Answer:
     """Check this installation: versions, threads, BLAS, caches, memory, extras; exit code 1 if something is wrong."""
     if compile:

@@ -235,7 +235,7 @@ def _total_row(label: str, sums: Totals) -> tuple[object, ...]:
 
 def lift(
     name: str | None = Argument(None, help="The campaign's name; a plan needs none.", metavar="NAME"),
-    plan: bool = Option(False, "--plan", help="Say how many rounds with a hold-out show which effect."),
+    plan: bool = Option(False, help="Say how many rounds with a hold-out show which effect."),
     product: str | None = Option(None, help="Plan: the product of the rounds.", metavar="ID"),
     k: int | None = Option(None, "-k", help="Plan: users of each round.", min=2, max=1000),
     holdout: float | None = Option(None, help="Plan: share of them not to contact.", metavar="SHARE"),
@@ -317,7 +317,7 @@ def report(campaign: Campaign, out: opt.OutFile = Path("report.html"), segment: 
 def export(
     campaign: Campaign,
     out: opt.OutDirectory,
-    csv: bool = Option(False, "--csv", help="CSV files, for a spreadsheet, instead of Parquet."),
+    csv: bool = Option(False, help="CSV files, for a spreadsheet, instead of Parquet."),
 ) -> Answer:
     """Write a campaign as Parquet or CSV files: rounds, seeds, responses, credited edges, the log, users, products."""
     files = [str(path) for path in campaign.export(out, "csv" if csv else "parquet")]

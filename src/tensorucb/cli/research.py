@@ -67,12 +67,9 @@ def compare(
         "edge and topic.",
         show_default="1.1,3",
     ),
-    cold_start: bool = Option(
-        False, "--cold-start", help="Let half of the users and products arrive in mid-campaign instead."
-    ),
+    cold_start: bool = Option(False, help="Let half of the users and products arrive in mid-campaign instead."),
     replay: bool = Option(
         False,
-        "--replay",
         help="Let the log itself answer: a follower of a seed responds if it acted on the round's item. Counts "
         "distinct responders; no truth is fitted.",
     ),
@@ -243,7 +240,7 @@ def reproduce(
     address: opt.Address = None,
     settings: Path | None = Option(None, help="TOML file with hyper-parameters or grids, one table per policy."),
     out: opt.Results = Path("reproduction"),
-    quick: bool = Option(False, "--quick", help="A rehearsal in minutes; nothing to quote."),
+    quick: bool = Option(False, help="A rehearsal in minutes; nothing to quote."),
     csv: opt.CsvTable = None,
     latex: opt.LatexTable = None,
 ) -> Answer:

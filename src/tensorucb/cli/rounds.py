@@ -259,8 +259,8 @@ def _closed(campaign: Campaign, round_id: str, early: bool) -> Ask:
 def close(
     campaign: Campaign,
     round_id: str = Argument(..., help="The round: its id, from ask, or its number.", metavar="ROUND"),
-    cancel: bool = Option(False, "--cancel", help="Learn nothing, since nobody was contacted."),
-    early: bool = Option(False, "--early", help="Do not ask, though most responses may still come."),
+    cancel: bool = Option(False, help="Learn nothing, since nobody was contacted."),
+    early: bool = Option(False, help="Do not ask, though most responses may still come."),
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> Answer:

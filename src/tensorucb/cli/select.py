@@ -35,9 +35,7 @@ def select(
     edges: Path = Argument(..., help="Edge list: .csv, .tsv (also .gz) or .parquet.", metavar="EDGES"),
     k: int = Option(10, "--k", "-k", min=1, help="How many seeds."),
     probability: str | None = Option(None, help="Column that holds each edge's probability.", metavar="COLUMN"),
-    weighted_cascade: bool = Option(
-        False, "--weighted-cascade", help="Probability 1 / in-degree of the target (the default)."
-    ),
+    weighted_cascade: bool = Option(False, help="Probability 1 / in-degree of the target (the default)."),
     uniform: float | None = Option(None, min=0.0, max=1.0, help="The same probability for all edges."),
     source: str = Option("source", help="Column of the users who influence.", metavar="COLUMN"),
     target: str = Option("target", help="Column of the users who are influenced.", metavar="COLUMN"),

@@ -39,7 +39,7 @@ def serve(
         "127.0.0.1", help="The address to listen on; another than this machine's needs tokens.", metavar="HOST"
     ),
     port: int = Option(8000, min=0, max=65535, help="The port to listen on; 0 is any free one."),
-    read_only: bool = Option(False, "--read-only", help="Show campaigns, and change nothing."),
+    read_only: bool = Option(False, help="Show campaigns, and change nothing."),
     allow_host: list[str] | None = Option(
         None, help="A name by which browsers address the service, such as that of a proxy. Repeatable.", metavar="HOST"
     ),
