@@ -190,12 +190,7 @@ def _finite(ctx: Any, parameter: Any, value: float | None) -> float | None:
 # -- errors --
 
 # The commands for calls that messages advise, where they are not called as the call is.
-_COMMANDS = {
-    "rounds": "status NAME",
-    "users": "export NAME",
-    "create_campaign": "create",
-    "delete_campaign": "delete",
-}
+_COMMANDS = {"rounds": "status NAME", "users": "export NAME", "create_campaign": "create", "delete_campaign": "delete"}
 
 
 class CommandWords(Words):

@@ -157,9 +157,7 @@ def _setting_lines() -> str:
 _Table = Path | None
 
 
-def init(
-    file: Path = Argument(Path("campaign.toml"), help="The file to write.", metavar="FILE"),
-) -> Answer:
+def init(file: Path = Argument(Path("campaign.toml"), help="The file to write.", metavar="FILE")) -> Answer:
     """Write a campaign file with comments, to be changed and given to `tensorucb create --config`."""
     from importlib.resources import files
 

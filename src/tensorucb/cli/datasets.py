@@ -27,9 +27,7 @@ _RENAMED = (
 
 datasets = opt.Commands("Look at and check networks and action logs; generate synthetic ones.")
 
-FORMS = {
-    "plain": "edges.csv and actions.csv (or followers, purchases; also .tsv, .gz, .ndjson, .parquet)",
-}
+FORMS = {"plain": "edges.csv and actions.csv (or followers, purchases; also .tsv, .gz, .ndjson, .parquet)"}
 
 
 def _figures(figures: Description) -> list[tuple[str, str]]:
@@ -97,8 +95,7 @@ def make_dataset(
     seed: opt.Seed = 0,
     csv: bool = Option(False, help="Write CSV instead of Parquet."),
     dirty: bool = Option(
-        False,
-        help="Write a shop as its systems export it: renamed columns, semicolons, €12.99, wrong rows, consent.",
+        False, help="Write a shop as its systems export it: renamed columns, semicolons, €12.99, wrong rows, consent."
     ),
 ) -> Answer:
     """Generate a network with an action log and write it in the plain form.

@@ -34,9 +34,7 @@ def status(
     name: str | None = Argument(None, help="The campaign's name; without, all.", metavar="NAME"),
     explain: str | None = Option(None, help="Explain the choice of this round.", metavar="ROUND"),
     user: str | None = Option(
-        None,
-        help="Whether this user may be contacted now; with --explain, why they were chosen or not.",
-        metavar="ID",
+        None, help="Whether this user may be contacted now; with --explain, why they were chosen or not.", metavar="ID"
     ),
     segment: _Segment = None,
     storage: opt.Storage = STORAGE,

@@ -59,12 +59,7 @@ def serve(
     from tensorucb.service import ServiceSettings, run
 
     settings = ServiceSettings(
-        storage,
-        host=host,
-        port=port,
-        read_only=read_only,
-        hosts=tuple(map(typed, allow_host or ())),
-        workers=workers,
+        storage, host=host, port=port, read_only=read_only, hosts=tuple(map(typed, allow_host or ())), workers=workers
     )
     here = sys.stdout  # which an engine takes from its own reports
 
