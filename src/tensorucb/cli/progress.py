@@ -118,11 +118,12 @@ def _going(
     if progress.calibration is not None:
         yield f"Calibration: {progress.calibration.text}"
     if progress.behind:
-        yield f"Model: late responses to {progress.behind} rounds are learned when more have come and a round closes."
+        late = count(progress.behind, "round")
+        yield f"Model: late responses to {late} are learned when more have come and a round closes."
     elif numbers.closed:
         yield "Model: up to date; the next ask knows all responses of closed rounds."
     if numbers.webhook is not None and (numbers.webhook.pending or numbers.webhook.failed):
-        told = f"{numbers.webhook.pending:,} closed rounds to tell, {numbers.webhook.failed:,} given up"
+        told = f"{count(numbers.webhook.pending, 'closed round')} to tell, {numbers.webhook.failed:,} given up"
         yield f"Webhook: {told}; `tensorucb webhook {numbers.name}` tries again and says why."
     if numbers.erasing:
         yield (
