@@ -132,8 +132,10 @@ def test_an_early_close_asks_at_a_terminal_and_needs_an_option_in_a_pipe(tmp_pat
     asked = in_terminal("close", "spring", "1", keys=[("[y/N]", "n\n")], cwd=tmp_path)
     assert asked.code == 1
     assert "nothing was closed" in asked.text
-    meant = in_terminal("close", "spring", "1", keys=[("[y/N]", "y\n")], cwd=tmp_path)
+    # Somebody who takes a while to answer still sees the question.
+    meant = in_terminal("close", "spring", "1", keys=[("[y/N]", "y\n")], delay=3.0, cwd=tmp_path)
     assert meant.code == 0
+    assert "Close it now? [y/N]: y" in meant.lines
     assert "is closed" in meant.text
 
 

@@ -243,21 +243,8 @@ def _stdin_rows() -> JsonRows:
     return JsonRows(sys.stdin.buffer.read(), "stdin", written=True)
 
 
-def _closed(campaign: Campaign, round_id: str, early: bool) -> Ask:
-    """The closed round; somebody at a terminal is asked if it is far too early."""
-    try:
-        return campaign.close(round_id, early=early)
-    except EarlyCloseError as error:
-        if sys.stdin is None or not sys.stdin.isatty():
-            raise
-        say(error.args[0], err=True)
-        if not confirmed("Close it now?"):
-            raise StateError("nothing was closed, since the question was not answered with yes.") from None
-    return campaign.close(round_id, early=True)
-
-
 def close(
-    campaign: Campaign,
+    name: opt.Name,
     round_id: str = Argument(..., help="The round: its id, from ask, or its number.", metavar="ROUND"),
     cancel: bool = Option(False, help="Learn nothing, since nobody was contacted."),
     early: bool = Option(False, help="Do not ask, though most responses may still come."),
@@ -265,7 +252,21 @@ def close(
     json: opt.Json = False,
 ) -> Answer:
     """Close a round, so that silence becomes "no" and the model learns it; or cancel it."""
-    ended = campaign.cancel(round_id) if cancel else _closed(campaign, round_id, early)
-    following = Next(opt.next_command(storage, "status", campaign.name))
-    model = campaign.model_hash() if json else None
-    return Answer(ended, f"Round {shown(ended.id)} is {ended.status}.", following, model=model)
+
+    def ended(early: bool) -> Answer:
+        with opt.campaign_at(storage, name, "close") as campaign:
+            record = campaign.cancel(round_id) if cancel else campaign.close(round_id, early=early)
+            model = campaign.model_hash() if json else None
+        following = Next(opt.next_command(storage, "status", name))
+        return Answer(record, f"Round {shown(record.id)} is {record.status}.", following, model=model)
+
+    try:
+        return ended(early)
+    except EarlyCloseError as error:
+        # Nothing is open while somebody at a terminal is asked, and no bar is drawn.
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise
+        say(error.args[0], err=True)
+        if not confirmed("Close it now?"):
+            raise StateError("nothing was closed, since the question was not answered with yes.") from None
+    return ended(early=True)
