@@ -119,7 +119,7 @@ def compare(
             product_effect != research.PRODUCT_EFFECT, "--product-effect is for --synthetic; a data set has its own."
         )
         refuse(strategies, "--strategies is for --synthetic; a data set says nothing about strategies.")
-    with Progress("compare") as progress, opt.opened_engine(engine, address) as where:
+    with opt.opened_engine(engine, address) as where, Progress("compare") as progress:
         from tensorucb import experiments
         from tensorucb.cli._reports import decisions, save_comparison, write_tables
         from tensorucb.experiments._comparison import Comparison, ours_untouched, references
@@ -258,7 +258,7 @@ def reproduce(
         objective == "direct" and oracle is not None,
         f"--oracle {oracle} is for --objective cascade; direct is solved by exact greedy. Leave it out.",
     )
-    with Progress("reproduce") as progress, opt.opened_engine(engine, address) as where:
+    with opt.opened_engine(engine, address) as where, Progress("reproduce") as progress:
         from tensorucb import experiments
         from tensorucb.cli._reports import draw, reproduction, save_reproduction, write_tables
         from tensorucb.experiments._comparison import Comparison, paper_policies

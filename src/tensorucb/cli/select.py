@@ -81,7 +81,7 @@ def select(
         "--model lt goes with --objective cascade and without --redundancy. Leave one of them out.",
     )
     columns = () if probability is None else (probability,)
-    with Progress("select"), opt.opened_engine(engine, address) as where:
+    with opt.opened_engine(engine, address) as where, Progress("select"):
         from tensorucb.graph import Graph
         from tensorucb.oracle import Constraints, Sampling, select_seeds
 
