@@ -3,12 +3,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 
-from cli.commands import command_names
+from cli.commands import command_names, write_tiny_data
 from cli.commands import run as run_here
 from tensorucb import __version__
 from tensorucb.errors import InputError
@@ -138,6 +139,19 @@ def test_out_that_cannot_be_written_is_refused_before_anything_is_computed(args,
     assert error.startswith("tensorucb: --out ")
     assert error.count("\n") == 1
     assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_out_in_a_file_system_that_takes_no_files_is_refused_first():
+    assert "--out '/proc/out' cannot be written to" in run_here("demo", "--quick", "--out", "/proc/out", code=1).stderr
+
+
+def test_a_command_that_says_how_far_it_is_runs_without_stderr(tmp_path):
+    write_tiny_data(tmp_path / "data", users=40, edges=200)
+    create = [*LAUNCH, "create", "spring", "--data", "data"]
+    line = f"{shlex.join(create)} 2>&-"
+    done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert "Campaign spring is ready" in done.stdout
 
 
 def test_a_full_disk_is_one_sentence(monkeypatch, tmp_path):

@@ -180,7 +180,7 @@ def test_tune_takes_an_own_policy_and_keeps_what_it_tried(folder):
         ("own_policies:Nameless", "needs an attribute name"),
         ("own policies:Mine", "must be MODULE:CLASS"),
         ("own_policies:", "must be MODULE:CLASS"),
-        ("Linucb", "there is no policy 'Linucb'. Known: TensorUCB,"),
+        ("Linucb", "there is no policy 'Linucb'. Known: TensorUCB;"),
     ],
 )
 def test_a_policy_that_cannot_play_is_named_before_anything_runs(name, said, folder):
@@ -207,9 +207,23 @@ def test_files_that_cannot_be_written_are_refused_first(option, folder):
     assert "write the table of regret" in " ".join(said.split())
 
 
-def test_the_bound_needs_the_papers_policy(folder):
-    said = run("reproduce", "bound", "--data", "data", "--policy", "LinUCB", code=2).stderr
-    assert "--policy 'TensorUCB (paper)'" in " ".join(said.split())
+@pytest.mark.parametrize(
+    ("target", "policy", "said"),
+    [
+        ("bound", "LinUCB", "the paper's own policy. Add --policy 'TensorUCB (paper)'"),
+        ("fig-rank", "LinUCB", "policies with a rank. Add --policy TensorUCB"),
+        ("fig-runtime", "Random", "policies that learn. Add --policy TensorUCB"),
+    ],
+)
+def test_a_figure_about_other_policies_is_refused(target, policy, said, folder):
+    told = run("reproduce", target, "--data", "data", "--policy", policy, code=2).stderr
+    assert f"{target} is about {said}" in " ".join(told.split())
+
+
+def test_all_leaves_out_figures_about_other_policies(folder):
+    sizes = ("--rounds", "2", "--runs", "1", "-k", "2", "--quick", "--out", "out")
+    targets = run_json("reproduce", "all", "--data", "data", "--policy", "Random", *sizes)["targets"]
+    assert targets == ["table-network", "fig-degrees", "fig-regret"]
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,10 @@ def test_without_a_terminal_progress_is_plain_lines_and_stdout_is_json_alone(tmp
     assert document["results"][0]["policy"] == "TensorUCB"
     assert len(document["seeds"]) == 10
     first, *_, last = done.stderr.decode().splitlines()
-    assert re.fullmatch(r"tensorucb demo: (0 of 5, \d+:\d\d: first rounds of TensorUCB|still working, 0:10\.)", first)
-    assert re.fullmatch(r"tensorucb demo: done after \d+:\d\d\.", last)
+    assert re.fullmatch(
+        r"tensorucb demo: (0 of 5, \d+:\d\d:\d\d: first rounds of TensorUCB|still working, 0:00:10\.)", first
+    )
+    assert re.fullmatch(r"tensorucb demo: done after \d+:\d\d:\d\d\.", last)
     assert all(line.isprintable() for line in done.stderr.decode().splitlines())
 
 
@@ -130,8 +132,10 @@ def test_an_early_close_asks_at_a_terminal_and_needs_an_option_in_a_pipe(tmp_pat
     asked = in_terminal("close", "spring", "1", keys=[("[y/N]", "n\n")], cwd=tmp_path)
     assert asked.code == 1
     assert "nothing was closed" in asked.text
-    meant = in_terminal("close", "spring", "1", keys=[("[y/N]", "y\n")], cwd=tmp_path)
+    # Somebody who takes a while to answer still sees the question.
+    meant = in_terminal("close", "spring", "1", keys=[("[y/N]", "y\n")], delay=3.0, cwd=tmp_path)
     assert meant.code == 0
+    assert "Close it now? [y/N]: y" in meant.lines
     assert "is closed" in meant.text
 
 

@@ -3,12 +3,21 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.experiments import ETA, average_regret, exploration_condition, mean_interval, regret_bound, round_regret
+from tensorucb.experiments import (
+    ETA,
+    Experiment,
+    average_regret,
+    exploration_condition,
+    mean_interval,
+    regret_bound,
+    round_regret,
+)
 
 
 def test_regret_is_counted_in_users():
@@ -80,3 +89,9 @@ def test_interval_covers_the_mean_as_often_as_promised():
     draws = np.random.default_rng(0).normal(size=(5, 20_000))
     interval = mean_interval(draws)
     assert np.mean((interval.low <= 0) & (interval.high >= 0)) == pytest.approx(0.9, abs=0.01)
+
+
+def test_a_regret_of_almost_nothing_is_printed_without_a_sign():
+    """Spread and optimum are sums, which may differ in their last bits."""
+    columns = {"policy": ["Oracle"], "run": [0], "round": [1], "regret": [-1e-17], "spread": [3.0], "optimum": [3.0]}
+    assert str(Experiment(pl.DataFrame(columns))).splitlines()[2].split() == ["Oracle", "0.00", "100.0"]

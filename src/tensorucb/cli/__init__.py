@@ -23,6 +23,6 @@ def main(args: list[str] | None = None) -> None:
 
             run(args)
     except SystemExit as end:
-        if args is None:
-            end_process(end)
-        raise
+        if args is not None:
+            raise
+        end_process(end.code)

@@ -6,7 +6,7 @@ Nothing heavy may be imported here or at the top of a command's file: ``tensoruc
 from __future__ import annotations
 
 import importlib
-import os
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,7 +84,6 @@ _USAGE_ERROR: Any = typer.BadParameter.__base__
 class LazyGroup(TyperGroup):
     """A group that knows its commands by name; the one that is called is loaded and run."""
 
-    running: str = ""
     loaded: Any = None
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
@@ -100,57 +99,47 @@ class LazyGroup(TyperGroup):
         """The command itself: a shell that completes a line asks for its options."""
         return load_command(cmd_name) if cmd_name in COMMANDS else None
 
-    def main(self, args: Any = None, prog_name: str | None = None, *more: Any, **extra: Any) -> Any:
+    def main(self, args: Any = None, *more: Any, **extra: Any) -> Any:
         """Run a command line and exit; every failure is one line on stderr."""
-        self.running, self.loaded = "", None
         safe_streams()
-        self._main_shell_completion({}, prog_name or "tensorucb")  # ends here if a shell asks
+        self._main_shell_completion({}, "tensorucb")  # ends here if a shell asks
         try:
-            code = self._run(prog_name or "tensorucb", list(sys.argv[1:] if args is None else args) or ["--help"])
+            code = self._run(list(sys.argv[1:] if args is None else args) or ["--help"])
             if sys.stdout is not None:
                 sys.stdout.flush()  # now, while a failure can be told
         except _USAGE_ERROR as error:
-            code = self._misused(error)
+            code = _misused(error)
         except BrokenPipeError:  # whoever read our output has stopped, such as `head`
             code = 1
         except (TensorUCBError, OSError, MemoryError, UnicodeEncodeError) as error:
             say(f"tensorucb: {error_text(error, self.loaded)}", err=True)
             code = 1
-        _drop_what_cannot_be_written()
         sys.exit(code)
 
-    def _run(self, prog_name: str, args: list[str]) -> int:
+    def _run(self, args: list[str]) -> int:
         command: Any = self
+        words = ["tensorucb"]
         if args[0] in COMMANDS:
             # Not by way of the group, whose options typer would parse first: 0.1 s in every command's --help.
-            self.running = args[0]
-            prog_name = f"{prog_name} {self.running}"
-            args = args[1:]
-            _interrupt.advice = COMMANDS[self.running].stopped
-            command = self.loaded = load_command(self.running)
+            name, *args = args
+            words.append(name)
+            _interrupt.advice = COMMANDS[name].stopped
+            command = self.loaded = load_command(name)
         try:
-            with command.make_context(prog_name, args) as ctx:
+            with command.make_context(" ".join(words), args) as ctx:
                 command.invoke(ctx)
         except typer.Exit as end:
             return int(end.exit_code)
         return 0
 
-    def _misused(self, error: Any) -> int:
-        path = error.ctx.command_path if error.ctx is not None else f"tensorucb {self.running}".rstrip()
-        said = one_line(error.format_message()).removeprefix("Invalid value: ").replace("Value error, ", "").rstrip(".")
-        for words, plain in _PLAIN.items():
-            said = said.replace(words, plain)
-        say(f"tensorucb: {said}{'' if said.endswith('?') else '.'} See '{path} --help'.", err=True)
-        return int(error.exit_code)
 
-
-def _drop_what_cannot_be_written() -> None:
-    """What is left of our output goes nowhere if it cannot be written, so that Python does not complain at its end."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _misused(error: Any) -> int:
+    """Say how a command was used wrongly; returns the exit code."""
+    said = one_line(error.format_message()).removeprefix("Invalid value: ").replace("Value error, ", "").rstrip(".")
+    for words, plain in _PLAIN.items():
+        said = said.replace(words, plain)
+    say(f"tensorucb: {said}{'' if said.endswith('?') else '.'} See '{error.ctx.command_path} --help'.", err=True)
+    return int(error.exit_code)
 
 
 def _target(name: str) -> Any:
@@ -173,12 +162,12 @@ def load_command(name: str) -> Any:
     command = typer.main.get_command(target)
     command.name = name
     for each in (command, *getattr(command, "commands", {}).values()):
-        _name_values(each)
+        _finish(each)
     return command
 
 
-def _name_values(command: Any) -> None:
-    """Let help show NUMBER, FILE and TEXT where typer would show Python's names of types."""
+def _finish(command: Any) -> None:
+    """Show NUMBER, FILE and TEXT in help, not Python's names of types; refuse what is no number, but typed as one."""
     hints = get_type_hints(command.callback) if command.callback is not None else {}
     for parameter in command.params:
         kinds = {*get_args(hints.get(parameter.name)), hints.get(parameter.name)}
@@ -187,17 +176,21 @@ def _name_values(command: Any) -> None:
             parameter.display_type_rich = lambda ctx: None
         elif parameter.metavar is None and words and not parameter.is_flag:
             parameter.metavar = words.pop()
+        if float in kinds:
+            parameter.callback = parameter.callback or _finite
+
+
+def _finite(ctx: Any, parameter: Any, value: float | None) -> float | None:
+    """The number; NaN and infinity, which pass every comparison of typer's, are refused."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
 
 
 # -- errors --
 
 # The commands for calls that messages advise, where they are not called as the call is.
-_COMMANDS = {
-    "rounds": "status NAME",
-    "users": "export NAME",
-    "create_campaign": "create",
-    "delete_campaign": "delete",
-}
+_COMMANDS = {"rounds": "status NAME", "users": "export NAME", "create_campaign": "create", "delete_campaign": "delete"}
 
 
 class CommandWords(Words):
@@ -275,4 +268,4 @@ def _root(
 
 def run(args: list[str] | None = None) -> None:
     """Run the command line and exit."""
-    typer.main.get_command(app).main(args=args, prog_name="tensorucb")
+    typer.main.get_command(app).main(args)

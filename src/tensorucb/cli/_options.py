@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 from typer import Argument, BadParameter, CallbackParam, Context, Exit, Option, Typer
+from typer.models import OptionInfo
 
 from tensorucb.cli._output import Answer, one_line, say
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.question import help_of, metadata_of
+from tensorucb.question import ARGUMENTS, SETTINGS
+from tensorucb.question import Argument as KnownArgument
 
 if TYPE_CHECKING:
     from tensorucb.campaign import Campaign
@@ -30,7 +32,8 @@ _FIRST_K = 10  # users of the first round that is proposed, if there are so many
 HELP = {"help_option_names": ["-h", "--help"]}
 IDS = "ID|@FILE"
 SPAN = "DURATION"
-_METAVARS = {"column": "COLUMN", "slug": "NAME", "cap": "NUMBER/DURATION", "zone": "ZONE"}
+_METAVARS = {"column": "COLUMN", "slug": "NAME", "cap": "NUMBER/DURATION", "zone": "ZONE", "by_group": "GROUP=NUMBER"}
+_METAVARS |= {"users": IDS, "contacts": IDS, "span": SPAN, "moment": "TIME", "text": "ID"}
 STORAGE = "sqlite:///campaigns.db"
 WHERE = "Where campaigns live: sqlite:///file.db or postgresql://..."
 
@@ -84,6 +87,9 @@ def _called_by_typer(function: Callable[..., Any], command: str) -> Callable[...
             if answer.failed:
                 raise Exit(1)
 
+    for name, option in defaults.items():
+        if hints[name] is bool and isinstance(option, OptionInfo):
+            option.param_decls = (f"--{name.replace('_', '-')}",)  # and no --no-…
     parameters = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
         for name, default in defaults.items()
@@ -96,19 +102,18 @@ def _called_by_typer(function: Callable[..., Any], command: str) -> Callable[...
 # -- checks --
 
 
-def finite(value: float | None) -> float | None:
-    """The number; NaN and infinity, which pass every comparison of typer's, are refused."""
-    if value is not None and not math.isfinite(value):
-        raise BadParameter(f"{value} is not a finite number.")
-    return value
+def refuse(wrong: object, why: str) -> None:
+    """Refuse options that do not go together."""
+    if wrong:
+        raise BadParameter(why)
 
 
 def between(least: int, most: int) -> Callable[[int | None], int | None]:
     """A check of whole numbers whose upper end is of no use in a command's help."""
 
     def check(value: int | None) -> int | None:
-        if value is not None and not least <= value <= most:
-            raise BadParameter(f"it must be a whole number from {least} to {most:,}.")
+        wrong = value is not None and not least <= value <= most
+        refuse(wrong, f"it must be a whole number from {least} to {most:,}.")
         return value
 
     return check
@@ -137,23 +142,31 @@ def typed(text: str) -> str:
         return text
 
 
-def nearest_existing(path: Path) -> Path:
+def _nearest_existing(path: Path) -> Path:
     """The path, or the nearest folder above it that is there."""
     return next(each for each in (path, *path.parents) if each.exists())
 
 
-def _writable(directory: Path, option: str) -> Path:
+def can_write(directory: Path) -> bool:
+    """Whether files can be made in a directory, which may have to be made itself."""
+    import tempfile  # here, since --help loads this file
+
+    try:
+        with tempfile.TemporaryFile(dir=_nearest_existing(directory)):
+            return True
+    except OSError:
+        return False
+
+
+def writable_directory(parameter: CallbackParam, directory: Path) -> Path:
     """A directory to write to; refused before anything is computed if that is not possible."""
-    existing = nearest_existing(directory)
+    option = f"--{parameter.name} {str(directory)!r}"
+    existing = _nearest_existing(directory)
     if not existing.is_dir():
-        raise InputError(f"{option} {str(directory)!r} cannot be a directory: {str(existing)!r} is a file.")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"{option} {str(directory)!r} cannot be written to: no permission in {str(existing)!r}.")
+        raise InputError(f"{option} cannot be a directory: {str(existing)!r} is a file.")
+    if not can_write(existing):
+        raise InputError(f"{option} cannot be written to: no permission in {str(existing)!r}.")
     return directory
-
-
-def _directory(directory: Path) -> Path:
-    return _writable(directory, "--out")
 
 
 def writable_file(context: Context, parameter: CallbackParam, path: Path | None) -> Path | None:
@@ -162,7 +175,7 @@ def writable_file(context: Context, parameter: CallbackParam, path: Path | None)
         return None
     if path.is_dir():
         raise InputError(f"--{parameter.name} {str(path)!r} is a directory; name a file.")
-    _writable(path.parent, f"--{parameter.name}")
+    writable_directory(parameter, path.parent)
     for other in ("csv", "latex", "out"):
         taken = None if other == parameter.name else context.params.get(other)
         if taken is not None and path.absolute() == taken.absolute():
@@ -171,21 +184,50 @@ def writable_file(context: Context, parameter: CallbackParam, path: Path | None)
     return path
 
 
+def numbers(
+    option: str, text: str, wanted: str = "numbers with commas between them", *, low: float = -math.inf, size: int = 0
+) -> list[float]:
+    """The numbers of a text with commas between them: finite ones, at least ``low``, and ``size`` of them if given."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = [math.nan]
+    sound = all(low <= value and math.isfinite(value) for value in values) and len(values) == (size or len(values))
+    refuse(not sound, f"{option} must be {wanted}; got {text!r}.")
+    return values
+
+
 # -- options of several commands --
 
 
 def setting(name: str, **more: Any) -> Any:
-    """The option of a setting of a campaign."""
-    about = metadata_of(name)
-    return Option(about.default, help=about.help, metavar="|".join(about.words) or _METAVARS.get(about.kind), **more)
+    """The option of a setting of a campaign, with what the library says of it."""
+    return _about(SETTINGS[name], SETTINGS[name].default, **more)
+
+
+def asked(name: str, *flags: str, also: str = "", **more: Any) -> Any:
+    """The option of an argument of an ask, with what the library says of it; left out, the campaign decides."""
+    return _about(ARGUMENTS[name], None, *flags, also=also, **more)
+
+
+def _about(known: KnownArgument, default: Any, *flags: str, also: str = "", **more: Any) -> Any:
+    shown_as = "|".join(known.words) or _METAVARS.get(known.kind)
+    if known.kind == "span":
+        more["parser"] = span
+    return Option(default, *flags, help=f"{known.help} {also}".rstrip(), metavar=shown_as, **more)
 
 
 Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 Seed = Annotated[int, Option(help="Sets everything random.", callback=between(0, 2**63 - 1))]
-OutDirectory = Annotated[Path, Option("--out", help="The directory to write to.", metavar="DIR", callback=_directory)]
-OutFile = Annotated[Path, Option("--out", help="The file to write.", metavar="FILE", callback=writable_file)]
+OutDirectory = Annotated[
+    Path, Option("--out", help="The directory to write to.", metavar="DIR", callback=writable_directory)
+]
+OutFile = Annotated[Path, Option("--out", help="The file to write.", callback=writable_file)]
 Results = Annotated[
-    Path, Option("--out", help="Directory for CSV files, figures and report.html.", metavar="DIR", callback=_directory)
+    Path,
+    Option(
+        "--out", help="Directory for CSV files, figures and report.html.", metavar="DIR", callback=writable_directory
+    ),
 ]
 Rounds = Annotated[int, Option(help="Rounds per run.", callback=counted)]
 Runs = Annotated[int, Option(help="Runs of each policy.", callback=counted)]
@@ -202,11 +244,10 @@ Address = Annotated[
     str | None, Option("--address", metavar="HOST:PORT", help="Head of the Ray cluster, for --engine ray.")
 ]
 CsvTable = Annotated[
-    Path | None, Option("--csv", metavar="FILE", help="Also write the results as a flat table.", callback=writable_file)
+    Path | None, Option("--csv", help="Also write the results as a flat table.", callback=writable_file)
 ]
 LatexTable = Annotated[
-    Path | None,
-    Option("--latex", metavar="FILE", help="Also write the printed table as LaTeX.", callback=writable_file),
+    Path | None, Option("--latex", help="Also write the printed table as LaTeX.", callback=writable_file)
 ]
 
 
@@ -214,8 +255,7 @@ LatexTable = Annotated[
 def opened_engine(name: str, address: str | None) -> Iterator[RayEngine | None]:
     """The engine that --engine and --address name; None is this machine."""
     if name == "local":
-        if address is not None:
-            raise BadParameter("--address is for --engine ray; give both or neither.")
+        refuse(address is not None, "--address is for --engine ray; give both or neither.")
         yield None
         return
     if address is None:
@@ -232,11 +272,10 @@ def opened_engine(name: str, address: str | None) -> Iterator[RayEngine | None]:
 
 Name = Annotated[str, Argument(help="The campaign's name.", metavar="NAME", show_default=False, callback=typed)]
 Storage = Annotated[str, Option(help=WHERE, metavar="URL", envvar="TENSORUCB_STORAGE")]
-Window = Annotated[str | None, Option(help=help_of("window"), parser=span, metavar=SPAN)]
+Window = Annotated[str | None, Option(help=SETTINGS["window"].help, parser=span, metavar=SPAN)]
 Strict = Annotated[bool, Option("--strict", help="Refuse all if a single row cannot be used.")]
 MaxLeftOut = Annotated[
-    float,
-    Option(help="Rows that cannot be used are left out and counted; above this share, refuse all.", callback=finite),
+    float, Option(help="Rows that cannot be used are left out and counted; above this share, refuse all.")
 ]
 Columns = Annotated[
     list[str] | None,
@@ -294,10 +333,8 @@ def assignments(
     values: dict[str, str] = {}
     for text in map(typed, texts or ()):
         name, _, value = split(text, "=")
-        if not name or not value:
-            raise BadParameter(f"{option} must look like {example}; got {text!r}.")
-        if name in values:
-            raise BadParameter(f"{option} names {what} twice: {name!r}.")
+        refuse(not name or not value, f"{option} must look like {example}; got {text!r}.")
+        refuse(name in values, f"{option} names {what} twice: {name!r}.")
         values[name] = value
     return values
 

@@ -16,6 +16,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TextIO
 
 _LONGEST_VALUE, _LONGEST_MESSAGE = 160, 1_000
@@ -55,16 +56,16 @@ def _cell(value: object) -> str:
     return _printable(str(value)).encode(encoding, "backslashreplace").decode(encoding)
 
 
-def left_out_lines(report: Any) -> Iterator[str]:
-    """Which rows of a table were left out, and how the others were read."""
-    return (f"  {shown(entry)}" for entry in (*report.left_out, *report.remarks))
-
-
 def report_lines(lines: Iterable[str]) -> Iterator[str]:
     """What was made of tables, a line each; those that are indented stay so."""
     for line in lines:
         indent = len(line) - len(line.lstrip())
         yield line[:indent] + shown(line[indent:])
+
+
+def moment(seconds: float, form: str = "%Y-%m-%d %H:%M") -> str:
+    """A time in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime(form)
 
 
 def count(number: int, what: str) -> str:
@@ -73,7 +74,7 @@ def count(number: int, what: str) -> str:
     return f"{number:,} {what if number == 1 else several}"
 
 
-def say(text: str = "", *, err: bool = False) -> None:
+def say(text: str = "", *, err: bool = False, flush: bool = False) -> None:
     """One or more lines on stdout, or on stderr, broken at spaces where a terminal is too narrow."""
     text = _printable(text, keep="\n")
     if on_terminal(sys.stderr if err else sys.stdout):
@@ -84,24 +85,22 @@ def say(text: str = "", *, err: bool = False) -> None:
             textwrap.fill(line, width, subsequent_indent=line[: len(line) - len(line.lstrip())], **whole)
             for line in lines
         )
-    _write(text + "\n", err=err)
+    _write(text + "\n", err=err, flush=flush)
 
 
-def _write(text: str, *, err: bool = False) -> None:
+def _write(text: str, *, err: bool = False, flush: bool = False) -> None:
     stream: TextIO | None = sys.stderr if err else sys.stdout
     if stream is not None:  # a program may be started without
-        stream.write(text)
+        print(text, end="", file=stream, flush=flush)
 
 
 def ask(question: str) -> str:
     """What the person at the terminal answers."""
-    _write(f"{one_line(question)} ", err=True)
-    if sys.stderr is not None:
-        sys.stderr.flush()
+    _write(f"{one_line(question)} ", err=True, flush=True)
     if sys.stdin is None:
         return ""
     # Python notices a Ctrl-C between two steps, and reading a line is one step: so it waits in short ones.
-    while sys.platform != "win32" and sys.stdin.isatty() and not select.select([sys.stdin], [], [], 0.1)[0]:
+    while sys.stdin.isatty() and not select.select([sys.stdin], [], [], 0.1)[0]:
         pass
     return sys.stdin.readline().strip()
 

@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from contextlib import ExitStack
+from datetime import timedelta
 from typing import Any, Self
 
 from tensorucb.cli._output import on_terminal, one_line, say, terminal
@@ -51,7 +52,7 @@ class Progress:
             if self._bar is not None:
                 self._bar.stop()
             elif self._lines and kind is None:
-                self._print(f"done after {_clock(time.monotonic() - self._start)}.")
+                self._print(f"done after {self._spent()}.")
 
     def __call__(self, done: int, total: int, what: str) -> None:
         """``done`` of ``total`` steps are done, and ``what`` was the last one."""
@@ -134,19 +135,15 @@ class Progress:
         self._lines += 1
         try:
             say(f"tensorucb {self._name}: {text}", err=True)
-            sys.stderr.flush()
         except (OSError, ValueError):  # nobody reads it any more; the work goes on
             return
 
+    def _spent(self) -> timedelta:
+        return timedelta(seconds=round(time.monotonic() - self._start))
+
     def _plain(self) -> str:
-        spent = _clock(time.monotonic() - self._start)
+        spent = self._spent()
         if self._state is None:
             return f"still {self._what()}, {spent}."
         done, total, _ = self._state
         return f"{done:,} of {total:,}, {spent}: {self._what()}"
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,8 +1,9 @@
-"""The pages and figures of ``demo``, ``compare`` and ``reproduce``: one table of results, one kind of page."""
+"""What comes out of ``demo``, ``compare`` and ``reproduce``: tables that are printed, files, figures and a page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,29 @@ import altair as alt
 import polars as pl
 
 from tensorucb import __version__, plots
-from tensorucb.cli._research import explained, network_table
+from tensorucb.cli import _output as printed
+from tensorucb.cli._output import shown
 from tensorucb.experiments import Environment, Experiment, SeedReason, Tuning, decision_table
-from tensorucb.experiments._paper import BOUND_COLUMNS, VARIED, Effort, PaperResults
+from tensorucb.experiments._files import write_csv, write_latex
+from tensorucb.experiments._paper import BOUND_COLUMNS, VARIED, Effort, PaperResults, network_statistics
 from tensorucb.experiments._results import OURS, printed_table
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
 from tensorucb.plots._theme import chart_of, knows_the_truth, leaders, titled
 
 Rows = Sequence[Mapping[str, Any]]
+Printed = tuple[Sequence[str], Sequence[Sequence[str]]]  # columns and cells
 
+_COLUMNS = (
+    "Average regret per round up to round T: what the best seeds, chosen by someone who knows every probability, would "
+    "have reached beyond the policy's, in users; {sign} half of the 90 % interval over {over}. "
+    "{ours}% of best: users reached, as a share of what the best seeds reach."
+)
+_REPLAYED_COLUMNS = (
+    "Average up to round T of the distinct responders per round: followers of the seeds who acted on the item in the "
+    "log; {sign} half of the 90 % interval over {over}. {ours}% of best: as a share of greedy "
+    "coverage by someone who knows who acted. People who would have acted anyway count, so this is no effect of "
+    "contact."
+)
 _REGRET = """\
 Regret is how many more users the best possible choice would have reached in a round. The best possible choice is \
 what an oracle picks that knows every probability; its regret is 0. Averages are over the rounds so far: a policy \
@@ -59,6 +74,94 @@ their followers. New: those that the seeds above would not have brought anyway. 
 is not yet known; a seed with a large one is chosen to learn from it."""
 
 _SEEDS = ("User", "Followers", "Expected", "New", "Added to explore", "Strongest predicted followers")
+
+
+# -- printed --
+
+
+def write_tables(rows: Rows, csv: Path | None, latex: Path | None, table: Printed | None = None) -> None:
+    """Write the files of ``--csv`` (all columns and digits) and ``--latex`` (what is printed), if asked for."""
+    if csv is not None:
+        write_csv(csv, rows)
+    if latex is not None:
+        write_latex(latex, *(table or printed_table(rows)))
+
+
+def plus_minus() -> str:
+    """``±``, where stdout can show it."""
+    try:
+        "±".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return "+-"
+    return "±"
+
+
+def explained(rows: Rows, *, replay: bool, networks: int, sign: str = "±") -> str:
+    """What the columns of the table of results mean."""
+    over = "networks" if networks > 1 else "runs"
+    compared = any(name.endswith("_minus_ours") for name in rows[0])
+    ours = f"Minus ours: the same, less TensorUCB's in the same {over}. " if compared else ""
+    return (_REPLAYED_COLUMNS if replay else _COLUMNS).format(sign=sign, over=over, ours=ours)
+
+
+def decisions(rows: Rows, *, title: str, networks: int = 1, replay: bool = False) -> printed.Table:
+    """The table of a comparison, which fits into 80 columns."""
+    columns, cells = printed_table(rows, sign=plus_minus())
+    return printed.Table(
+        columns,
+        [[shown(policy), *numbers] for policy, *numbers in cells],
+        words=("Policy",),
+        title=title,
+        caption="\n" + explained(rows, replay=replay, networks=networks, sign=plus_minus()),
+    )
+
+
+def network_table(results: PaperResults) -> Printed:
+    """The statistics of the network beside those of the paper's."""
+    cells = [
+        (
+            name.replace("out-degree", "out-degree, percentile"),
+            f"{here:,.4g}" if here < 1e3 else f"{here:,.0f}",
+            f"{digg:,}",
+            f"{flixster:,}",
+        )
+        for name, here, digg, flixster in network_statistics(results.graph)
+    ]
+    return ("Quantity", results.name, "Paper, Digg", "Paper, Flixster"), cells
+
+
+def reproduction(results: PaperResults, rows: Rows, size: str) -> Iterator[printed.Block]:
+    """The results of the paper's targets, one table each; ``rows`` are those of the regret, ``size`` its length."""
+    name = shown(results.name)
+    if "table-network" in results.targets:
+        columns, cells = network_table(results)
+        yield printed.Table([shown(column) for column in columns], cells, words=(columns[0],))
+    if "fig-degrees" in results.targets:
+        degree = results.graph.out_degree
+        yield f"\nOut-degrees: mean {degree.mean():.1f}, largest {int(degree.max()):,}."
+    if rows:
+        yield decisions(rows, title=f"\nRegret on {name}, {size}\n")
+    for label, experiment in (results.rank or {}).items():
+        finals = [(rank, f"{float(experiment.final(rank).mean):.2f}") for rank in experiment.policies]
+        yield printed.Table(("Rank", "regret"), finals, words=("Rank",), title=f"\n{shown(label)} by rank\n")
+    if results.runtime is not None:
+        largest = max(row["users"] for row in results.runtime)
+        times = [
+            (shown(row["policy"]), f"{row['milliseconds']:.1f}") for row in results.runtime if row["users"] == largest
+        ]
+        yield printed.Table(
+            ("Policy", "ms per round"), times, words=("Policy",), title=f"\nTime with {largest:,} users\n"
+        )
+    if results.bound is not None:
+        last = results.bound.row(-1, named=True)
+        yield (
+            f"\nTheorem 1 after {last['round']} rounds: its bound is {last['bound_at_c_used']:,.0f} at the c in use, "
+            f"{last['c_used']:g}, and {last['bound_at_c_needed']:,.0f} at the least c for which it holds, "
+            f"{last['c_needed']:,.1f}; the cumulative regret measured is {last['TensorUCB (paper)']:,.0f}."
+        )
+
+
+# -- parts of a page --
 
 
 def reason_cells(reasons: Sequence[SeedReason], shown: Callable[[object], str] = str) -> list[tuple[str, ...]]:
@@ -120,10 +223,10 @@ def _numbers(experiment: Experiment, rows: Rows) -> list[tuple[str, str]]:
     return numbers
 
 
-def _settings_table(tuning: Tuning) -> Table | None:
-    """The settings that were chosen on validation rounds; None if nothing was tuned."""
+def _settings(tuning: Tuning) -> list[Block]:
+    """The table of the settings that were chosen on validation rounds, if anything was tuned."""
     chosen = [(label, setting, f"{regret:.2f}") for label, setting, regret, best in tuning.rows() if best]
-    return Table(("Policy", "Chosen", "Validation regret"), chosen) if chosen else None
+    return [Table(("Policy", "Chosen", "Validation regret"), chosen)] if chosen else []
 
 
 def _facts(environment: Environment, rounds: int, runs: int, **more: int) -> list[tuple[str, str]]:
@@ -199,8 +302,8 @@ def save_comparison(
     *,
     command: str,
     networks: int = 1,
-) -> Path:
-    """Write ``report.html`` and the figures ``decisions`` and ``decisions-final``; returns the page's path.
+) -> None:
+    """Write ``report.html`` and the figures ``decisions`` and ``decisions-final``.
 
     ``rows`` are those of `decision_table`; with several ``networks``, ``environment`` is the one that was tuned on.
     """
@@ -210,12 +313,12 @@ def save_comparison(
     replayed = experiment.measure == "responders"
     more: Any = {"networks": networks, "in_strategies": bool(environment.strategies)}
     sections = [Section("Results", _results(experiment, rows, list(charts.values()), **more))]
-    if settings := _settings_table(tuning):
+    if settings := _settings(tuning):
         note = "Chosen for each policy on validation rounds, which have products and coins of their own."
-        sections.append(Section("Settings", [Text(note), settings]))
+        sections.append(Section("Settings", [Text(note), *settings]))
     again = Text("Finished runs are kept, and the same command gives the same numbers.")
     sections.append(Section("Run it again", [again, Code(command)]))
-    return _save_page(
+    _save_page(
         directory / "report.html",
         f"Policies compared on {environment.name}",
         lede=f"Our defaults, untouched, beside other policies{', which were tuned first' if settings else ''}. "
@@ -245,12 +348,11 @@ def draw(results: PaperResults, effort: Effort) -> tuple[dict[str, Any], list[Se
         curves = [plots.regret_curves(results.regret), plots.final_regret(results.regret)]
         late = plots.final_regret(results.regret, last=last, title=f"The last {last} rounds alone")
         charts |= {"regret": curves[0], "regret-final": curves[1], "regret-late": late}
-        settings = _settings_table(results.tuning)
         regret = [
             *_results(results.regret, decision_table(results.regret), curves),
             Figure(late, "What a policy loses once it has learned."),
             Text(f"Settings, chosen for every policy on the same {effort.validation_rounds} validation rounds:"),
-            *([] if settings is None else [settings]),
+            *_settings(results.tuning),
         ]
         sections.append(Section("Regret", regret))
     if results.rank is not None:

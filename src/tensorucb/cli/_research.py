@@ -1,4 +1,4 @@
-"""What ``reproduce``, ``compare`` and ``tune`` share: where they play, who plays, and how results are shown.
+"""What ``reproduce``, ``compare`` and ``tune`` share: where they play, and who plays.
 
 They play on a data set, prepared as asked, or on a generated network. Policies go by their labels, and one's own by
 MODULE:CLASS; they are checked before anything is computed.
@@ -9,21 +9,21 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
-from tensorucb.cli._options import SPAN, between, finite, span
-from tensorucb.cli._output import Block, Table, one_line, shown
+from tensorucb.cli._options import SPAN, between, refuse, span
+from tensorucb.cli._output import one_line
 from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
     from tensorucb.data import Dataset, Sandbox
     from tensorucb.experiments import Environment, WorldSettings
-    from tensorucb.experiments._paper import PaperResults
     from tensorucb.policies import Policy
 
 PRODUCT_EFFECT = 1.5
@@ -60,9 +60,7 @@ ActivationWindow = Annotated[
         show_default="the data set's own",
     ),
 ]
-Scale = Annotated[
-    float, Option(min=0.001, max=1e6, help="Factor on the size of the generated network.", callback=finite)
-]
+Scale = Annotated[float, Option(min=0.001, max=1e6, help="Factor on the size of the generated network.")]
 
 
 def prepared(
@@ -142,18 +140,21 @@ def load_network(
     generate: Callable[..., LoadedNetwork],
     *,
     seed: int,
-    **preparation: Any,
+    min_actions: int = 0,
+    products: int | None = None,
+    window: str | None = None,
 ) -> LoadedNetwork:
     """Read the data set and have it `prepared`, or generate the network."""
     if synthetic is not None and data is None:
-        if any(preparation.values()):
-            raise BadParameter("--min-actions, --products and --window are for --data; a generated network has none.")
+        only = "--min-actions, --products and --window are for --data; a generated network has none."
+        refuse(min_actions or products or window, only)
         return generate(synthetic, seed=seed)
     if data is None or synthetic is not None:
         raise BadParameter("give either --data DIR or --synthetic digg|flixster.")
     from tensorucb.data import checksum, read_dataset
 
-    dataset = prepared(read_dataset(data), seed=seed, **preparation)
+    dataset = prepared(read_dataset(data), min_actions, products, window, seed=seed)
+    preparation = {"min_actions": min_actions, "products": products, "window": window}
     about = {"name": dataset.name, "checksum": checksum(dataset), "preparation": preparation}
     return LoadedNetwork(dataset.name, dataset, about)
 
@@ -185,7 +186,7 @@ def chosen_policies(by_label: Mapping[str, Policy], names: Sequence[str] | None)
             chosen[policy.name if policy.name not in {**by_label, **chosen} else name] = policy
         else:
             raise InputError(
-                f"there is no policy {name!r}. Known: {', '.join(by_label)}; or MODULE:CLASS for one of your own."
+                f"there is no policy {name!r}. Known: {'; '.join(by_label)}; or MODULE:CLASS for one of your own."
             )
     return chosen
 
@@ -196,21 +197,20 @@ def _own_policy(name: str) -> Policy:
     if not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
         raise InputError(f"--policy {name!r} must be MODULE:CLASS, such as mine:Greedy for class Greedy in mine.py.")
     try:
-        value: Any = _imported(name, module)
-        for part in path.split("."):
-            if not hasattr(value, part):
-                classes = [each for each in vars(value).values() if inspect.isclass(each) and each.__module__ == module]
-                class_names = ", ".join(each.__name__ for each in classes) or "none"
-                raise InputError(f"{module} has no {part!r}. Its classes: {class_names}.")
-            value = getattr(value, part)
+        imported = _imported(name, module)
+        try:
+            value: Any = attrgetter(path)(imported)
+        except AttributeError:
+            classes = [each for each in vars(imported).values() if inspect.isclass(each) and each.__module__ == module]
+            class_names = ", ".join(each.__name__ for each in classes) or "none"
+            raise InputError(f"{module} has no {path!r}. Its classes: {class_names}.") from None
         if not inspect.isclass(value):
             raise InputError(f"it must name a class; it names {type(value).__name__} {path!r}.")
         try:
             policy: Any = value()
         except Exception as error:
-            raise InputError(
-                f"{path}() failed ({_said(error)}). It is called without arguments; give each a default."
-            ) from error
+            advice = "It is called without arguments; give each a default."
+            raise InputError(f"{path}() failed ({_said(error)}). {advice}") from error
         _check(policy)
     except InputError as error:
         raise InputError(f"--policy {name!r}: {error}") from error
@@ -261,106 +261,3 @@ def _check(policy: Any) -> None:
 
 def _said(error: BaseException) -> str:
     return one_line(f"{type(error).__name__}: {error}").rstrip(".")
-
-
-# -- results --
-
-Rows = Sequence[Mapping[str, Any]]
-Printed = tuple[Sequence[str], Sequence[Sequence[str]]]  # columns and cells
-_REGRET = (
-    "Average regret per round up to round T: what the best seeds, chosen by someone who knows every probability, would "
-    "have reached beyond the policy's, in users; {sign} half of the 90 % interval over {over}. "
-    "{ours}% of best: users reached, as a share of what the best seeds reach."
-)
-_RESPONDERS = (
-    "Average up to round T of the distinct responders per round: followers of the seeds who acted on the item in the "
-    "log; {sign} half of the 90 % interval over {over}. {ours}% of best: as a share of greedy "
-    "coverage by someone who knows who acted. People who would have acted anyway count, so this is no effect of "
-    "contact."
-)
-
-
-def write_tables(rows: Rows, printed: Printed, csv: Path | None, latex: Path | None) -> None:
-    """Write the files of ``--csv`` (all columns and digits) and ``--latex`` (what is printed), if asked for."""
-    from tensorucb.experiments._files import write_csv, write_latex
-
-    if csv is not None:
-        write_csv(csv, rows)
-    if latex is not None:
-        write_latex(latex, *printed)
-
-
-def plus_minus() -> str:
-    """``±``, where stdout can show it."""
-    try:
-        "±".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
-        return "+-"
-    return "±"
-
-
-def explained(rows: Rows, *, replay: bool, networks: int, sign: str = "±") -> str:
-    """What the columns of the table of results mean."""
-    over = "networks" if networks > 1 else "runs"
-    compared = any(name.endswith("_minus_ours") for name in rows[0])
-    ours = f"Minus ours: the same, less TensorUCB's in the same {over}. " if compared else ""
-    return (_RESPONDERS if replay else _REGRET).format(sign=sign, over=over, ours=ours)
-
-
-def decisions(rows: Rows, *, title: str, networks: int = 1, replay: bool = False) -> Table:
-    """The table of a comparison, which fits into 80 columns."""
-    from tensorucb.experiments._results import printed_table
-
-    columns, cells = printed_table(rows, sign=plus_minus())
-    return Table(
-        columns,
-        [[shown(policy), *numbers] for policy, *numbers in cells],
-        words=("Policy",),
-        title=title,
-        caption="\n" + explained(rows, replay=replay, networks=networks, sign=plus_minus()),
-    )
-
-
-def network_table(results: PaperResults) -> Printed:
-    """The statistics of the network beside those of the paper's."""
-    from tensorucb.experiments._paper import network_statistics
-
-    cells = [
-        (
-            name.replace("out-degree", "out-degree, percentile"),
-            f"{here:,.4g}" if here < 1e3 else f"{here:,.0f}",
-            f"{digg:,}",
-            f"{flixster:,}",
-        )
-        for name, here, digg, flixster in network_statistics(results.graph)
-    ]
-    return ("Quantity", results.name, "Paper, Digg", "Paper, Flixster"), cells
-
-
-def reproduction(results: PaperResults, rows: Rows, size: str) -> Iterator[Block]:
-    """The results of the paper's targets, one table each; ``rows`` are those of the regret, ``size`` its length."""
-    name = shown(results.name)
-    if "table-network" in results.targets:
-        columns, cells = network_table(results)
-        yield Table([shown(column) for column in columns], cells, words=(columns[0],))
-    if "fig-degrees" in results.targets:
-        degree = results.graph.out_degree
-        yield f"\nOut-degrees: mean {degree.mean():.1f}, largest {int(degree.max()):,}."
-    if rows:
-        yield decisions(rows, title=f"\nRegret on {name}, {size}\n")
-    for label, experiment in (results.rank or {}).items():
-        finals = [(rank, f"{float(experiment.final(rank).mean):.2f}") for rank in experiment.policies]
-        yield Table(("Rank", "regret"), finals, words=("Rank",), title=f"\n{shown(label)} by rank\n")
-    if results.runtime is not None:
-        largest = max(row["users"] for row in results.runtime)
-        times = [
-            (shown(row["policy"]), f"{row['milliseconds']:.1f}") for row in results.runtime if row["users"] == largest
-        ]
-        yield Table(("Policy", "ms per round"), times, words=("Policy",), title=f"\nTime with {largest:,} users\n")
-    if results.bound is not None:
-        last = results.bound.row(-1, named=True)
-        yield (
-            f"\nTheorem 1 after {last['round']} rounds: its bound is {last['bound_at_c_used']:,.0f} at the c in use, "
-            f"{last['c_used']:g}, and {last['bound_at_c_needed']:,.0f} at the least c for which it holds, "
-            f"{last['c_needed']:,.1f}; the cumulative regret measured is {last['TensorUCB (paper)']:,.0f}."
-        )

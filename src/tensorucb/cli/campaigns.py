@@ -15,7 +15,7 @@ from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import STORAGE, campaign_at
-from tensorucb.cli._output import Answer, Block, Remark, ask, confirmed, count, left_out_lines, report_lines, shown
+from tensorucb.cli._output import Answer, Block, Remark, ask, confirmed, count, report_lines, shown
 from tensorucb.errors import StateError, UnknownIdError
 from tensorucb.money import money
 
@@ -101,8 +101,8 @@ def _opted(report: OptReport, done: str, everywhere: bool) -> Iterator[Block]:
 
 def add_users(
     campaign: Campaign,
-    users: Path = Option(..., help="New users: a table with the columns of the table of users.", metavar="FILE"),
-    edges: Path | None = Option(None, help="New edges between any users: columns `source`, `target`.", metavar="FILE"),
+    users: Path = Option(..., help="New users: a table with the columns of the table of users."),
+    edges: Path | None = Option(None, help="New edges between any users: columns `source`, `target`."),
 ) -> Answer:
     """Add users, described by the columns of a file, and edges between any users; known ones stay as they are."""
     from tensorucb.campaign._grow import users_from
@@ -142,23 +142,21 @@ def _imported(report: HistoryReport) -> Iterator[Block]:
         yield f"  {count(report.other, 'row')} left out: the product is not in the catalogue."
     if report.used:
         yield f"  {count(report.used, 'row')} left out: the campaign was created from them."
-    yield from left_out_lines(report)
+    yield from report_lines(f"  {entry}" for entry in (*report.left_out, *report.remarks))
 
 
 def webhook(
     campaign: Campaign,
     url: str | None = Option(None, help="Tell this address of every round that closes from now on."),
     secret: str | None = Option(None, help="What requests are signed with: whsec_ and base64; by default a new one."),
-    remove: bool = Option(False, "--remove", help="Tell nobody any more."),
+    remove: bool = Option(False, help="Tell nobody any more."),
 ) -> Answer:
     """Tell another system when a round closes; without options, send what is due and show how far it is.
 
     A running service sends by itself.
     """
-    if secret is not None and url is None:
-        raise BadParameter("--secret needs --url: both are set together.")
-    if remove and url is not None:
-        raise BadParameter("give --url or --remove, not both.")
+    opt.refuse(secret is not None and url is None, "--secret needs --url: both are set together.")
+    opt.refuse(remove and url is not None, "give --url or --remove, not both.")
     if url is not None:
         secret = campaign.set_webhook(url, secret)
     elif remove:

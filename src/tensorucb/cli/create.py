@@ -51,29 +51,24 @@ def read_campaign_file(path: str) -> CampaignFile:
 
     try:
         file = check_path("a campaign file", path)
-        content = _toml(file)
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
         _check_names("it", content, ("campaign", "data", "columns", "kinds", "ask"), "section")
         options = {
             "data" if name == "directory" else name: _value(section, name, value, file.parent)
             for section, keys in (("campaign", _CAMPAIGN), ("data", _DATA))
             for name, value in _section(content, section, keys).items()
         }
-        columns, kinds = _tables(content, "columns", _TABLES), _tables(content, "kinds", _KINDS)
+        columns, kinds = _texts(content, "columns", _TABLES), _texts(content, "kinds", _KINDS)
         return CampaignFile(options, columns, kinds, _section(content, "ask", STORED) if "ask" in content else None)
     except InputError as error:  # of a check; it would pass for a mistake on the command line
         raise error.within(repr(path), FileFormatError) from error
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise FileFormatError(
-            f"cannot read the campaign file {str(path)!r}: {error.strerror or error}. "
+            f"cannot read the campaign file {path!r}: {error.strerror or error}. "
             "`tensorucb init` writes one to begin with."
         ) from error
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{str(path)!r} is not valid TOML: {error}.") from error
+        raise FileFormatError(f"{path!r} is not valid TOML: {error}.") from error
 
 
 def _section(content: Mapping[str, Any], title: str, keys: Collection[str] = (), what: str = "key") -> dict[str, Any]:
@@ -105,16 +100,15 @@ def _value(section: str, name: str, value: Any, folder: Path) -> Any:
     return str(folder / check_path(title, value)) if section == "data" else check_text(title, value)
 
 
-def _tables(content: Mapping[str, Any], section: str, tables: Collection[str]) -> dict[str, dict[str, str]]:
-    """Texts by table and name; what is empty is left out."""
+def _texts(content: Mapping[str, Any], title: str, tables: Collection[str]) -> dict[str, dict[str, str]]:
+    """Texts by table and name."""
     from tensorucb.checks import check_text
 
-    texts: dict[str, dict[str, str]] = {}
-    sections = _section(content, section, tables, "table")
-    for table in sections:
-        for name, value in _section(sections, f"{section}.{table}").items():
-            texts.setdefault(table, {})[name] = check_text(f"{name} in [{section}.{table}]", value)
-    return texts
+    def texts(place: str) -> dict[str, str]:
+        return {name: check_text(f"{name} in [{place}]", value) for name, value in _section(sections, place).items()}
+
+    sections = _section(content, title, tables, "table")
+    return {table: texts(f"{title}.{table}") for table in sections}
 
 
 def _check_names(where: str, names: Collection[str], choices: Collection[str], what: str) -> None:
@@ -163,9 +157,7 @@ def _setting_lines() -> str:
 _Table = Path | None
 
 
-def init(
-    file: Path = Argument(Path("campaign.toml"), help="The file to write.", metavar="FILE"),
-) -> Answer:
+def init(file: Path = Argument(Path("campaign.toml"), help="The file to write.", metavar="FILE")) -> Answer:
     """Write a campaign file with comments, to be changed and given to `tensorucb create --config`."""
     from importlib.resources import files
 
@@ -230,7 +222,7 @@ def create(
     objective: str = opt.setting("objective"),
     credit: str = opt.setting("credit"),
     window: opt.Window = None,
-    epsilon: float = opt.setting("epsilon", callback=opt.finite),
+    epsilon: float = opt.setting("epsilon"),
     consent: str | None = opt.setting("consent"),
     contact_group: str | None = opt.setting("contact_group"),
     contact_cap: str | None = opt.setting("contact_cap"),
@@ -257,8 +249,7 @@ def create(
         raise BadParameter("give the campaign's NAME, or --config with a name in it.")
     if storage.startswith("memory:"):
         raise InputError("a campaign in memory ends with this command; use --storage sqlite:///file.db.")
-    if data is None and edges is None:
-        raise BadParameter("give --data, or --edges, or both.")
+    opt.refuse(data is None and edges is None, "give --data, or --edges, or both.")
     name, told = typed(name), CampaignFile() if config is None else config
     meanings = _with_typed(told.columns, "--column", columns, "actions.time=bought_at")
     held = _with_typed(told.kinds, "--kind", kinds, "products.size=category")
@@ -281,20 +272,15 @@ def create(
             consent=consent,
             id_type=id_type,
             window=window,
-            queries=opt.assignments("--query", queries, "edges='select …'", "a table") or None,
             timezone=timezone or "UTC",
+            queries=opt.assignments("--query", queries, "edges='select …'", "a table") or None,
             strict=strict,
             max_left_out=max_left_out,
             progress=progress,
         )
-        with create_campaign(
-            name,
-            data=content,
-            policy=chosen,
-            storage=storage,
-            request_id=request_id,
-            **{**made_of, "consent": None},  # a column that was read with the tables
-        ) as campaign:
+        made_of["consent"] = None  # a column that was read with the tables
+        options: Any = {"data": content, "policy": chosen, "storage": storage, "request_id": request_id}
+        with create_campaign(name, **options, **made_of) as campaign:
             made, url = campaign.status(), campaign.store.masked_url
             following = opt.next_ask(storage, campaign, content.new)
     by_value = "It decides by what responses are worth, not by how many there are."
@@ -314,10 +300,9 @@ def _with_typed(
     told: Mapping[str, Mapping[str, str]], option: str, texts: Sequence[str] | None, example: str
 ) -> dict[str, dict[str, str]]:
     """What the file says by table and name, and over it what was typed as ``TABLE.NAME=VALUE``."""
-    values = {table: dict(names) for table, names in told.items()}
+    values = {table: dict(names) for table, names in told.items() if names}
     for place, value in opt.assignments(option, texts, example, "a column").items():
         table, _, name = place.partition(".")
-        if not (table and name):
-            raise BadParameter(f"{option} must look like {example}; got {place!r}.")
+        opt.refuse(not (table and name), f"{option} must look like {example}; got {place!r}.")
         values.setdefault(table, {})[name] = value
     return values

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._output import Answer, Next, Table, shown
@@ -27,9 +27,7 @@ _RENAMED = (
 
 datasets = opt.Commands("Look at and check networks and action logs; generate synthetic ones.")
 
-FORMS = {
-    "plain": "edges.csv and actions.csv (or followers, purchases; also .tsv, .gz, .ndjson, .parquet)",
-}
+FORMS = {"plain": "edges.csv and actions.csv (or followers, purchases; also .tsv, .gz, .ndjson, .parquet)"}
 
 
 def _figures(figures: Description) -> list[tuple[str, str]]:
@@ -72,7 +70,7 @@ def list_datasets() -> Answer:
 def describe_dataset(
     directory: Path = Argument(..., help="The directory with the files.", metavar="DIR"),
     min_actions: MinActions = 0,
-    strict: bool = Option(False, "--strict", help="Fail at the first malformed row."),
+    strict: bool = Option(False, help="Fail at the first malformed row."),
 ) -> Answer:
     """Read a data set, say what was left out and why, and print its figures (the paper's Table 2)."""
     with Progress("datasets describe"):
@@ -93,13 +91,11 @@ def describe_dataset(
 def make_dataset(
     name: Annotated[str, Argument(help="digg_like, flixster_like, sandbox or shop.", metavar="NAME")],
     out: opt.OutDirectory,
-    scale: float = Option(1.0, "--scale", help="Factor on all sizes.", callback=opt.finite),
+    scale: float = Option(1.0, "--scale", help="Factor on all sizes."),
     seed: opt.Seed = 0,
-    csv: bool = Option(False, "--csv", help="Write CSV instead of Parquet."),
+    csv: bool = Option(False, help="Write CSV instead of Parquet."),
     dirty: bool = Option(
-        False,
-        "--dirty",
-        help="Write a shop as its systems export it: renamed columns, semicolons, €12.99, wrong rows, consent.",
+        False, help="Write a shop as its systems export it: renamed columns, semicolons, €12.99, wrong rows, consent."
     ),
 ) -> Answer:
     """Generate a network with an action log and write it in the plain form.
@@ -107,8 +103,7 @@ def make_dataset(
     `shop` writes what `tensorucb create NAME --data DIR` takes: followers, purchases up to today, products and users,
     and purchases of the next days for `tensorucb tell`. It is always CSV.
     """
-    if dirty and name != "shop":
-        raise BadParameter("--dirty is for a shop; leave it out.")
+    opt.refuse(dirty and name != "shop", "--dirty is for a shop; leave it out.")
     with Progress("datasets make"):
         if name == "shop":
             files, about = _make_shop(out, scale, seed, dirty)
@@ -131,8 +126,7 @@ def _make_log(name: str, out: Path, scale: float, seed: int, *, csv: bool) -> tu
     from tensorucb.data import checksum, generate_dataset, write_dataset
     from tensorucb.data.sandbox import GENERATORS
 
-    if name not in GENERATORS:
-        raise BadParameter(f"no generator is called {name!r}; choose {', '.join(GENERATORS)} or shop.")
+    opt.refuse(name not in GENERATORS, f"no generator is called {name!r}; choose {', '.join(GENERATORS)} or shop.")
     dataset = generate_dataset(name, scale=scale, rng=seed)
     graph, log = dataset.graph, dataset.log
     sizes = {"n_users": graph.n_nodes, "n_edges": graph.n_edges, "n_products": log.n_items, "n_actions": log.n_actions}
@@ -143,8 +137,7 @@ def _make_shop(out: Path, scale: float, seed: int, dirty: bool) -> tuple[list[Pa
     """Write a shop; returns the files, and what is in them."""
     from tensorucb.data import make_shop
 
-    if not 0.1 <= scale <= 100.0:
-        raise BadParameter(f"--scale of a shop must be from 0.1 to 100; got {scale:g}.")
+    opt.refuse(not 0.1 <= scale <= 100.0, f"--scale of a shop must be from 0.1 to 100; got {scale:g}.")
     users, edges, products = (round(size * scale) for size in _SIZES)
     today = datetime.now(UTC).date().isoformat()
     shop = make_shop(users, edges, products, today=today, rng=seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ from tensorucb.cli import _options as opt
 from tensorucb.cli._interrupt import ending_in_order
 from tensorucb.cli._output import Answer, Table, count, say, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._research import decisions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +25,8 @@ def demo(
     runs: opt.QuickRuns = None,
     seed: opt.Seed = 0,
     out: opt.OutDirectory = Path("out/demo"),
-    quick: bool = Option(False, "--quick", help="A smaller network and fewer rounds: seconds."),
-    serve: bool = Option(False, "--serve", help="Show the service's page on a campaign that plays itself."),
+    quick: bool = Option(False, help="A smaller network and fewer rounds: seconds."),
+    serve: bool = Option(False, help="Show the service's page on a campaign that plays itself."),
     port: int = Option(0, min=0, max=65535, help="With --serve: the port; 0 is any free one."),
 ) -> Answer | None:
     """Run a campaign on a generated network in about a minute: table, explained seeds, report.html.
@@ -46,7 +44,7 @@ def demo(
     rounds, runs = rounds or (15 if quick else 80), runs or (2 if quick else 5)
     command = f"tensorucb demo --seed {seed} --rounds {rounds} --runs {runs}" + (" --quick" if quick else "")
     with Progress("demo") as report:
-        from tensorucb.cli._reports import reason_cells, save_demo
+        from tensorucb.cli._reports import decisions, reason_cells, save_demo
         from tensorucb.experiments import decision_table, run_experiment, run_policy
         from tensorucb.threads import thread_count
 
@@ -106,8 +104,7 @@ def _serve(port: int, seed: int) -> None:
 def _greet(address: str, pace: float) -> None:
     say(f"A campaign that plays itself: {address}")
     say(f"  A new round every {pace:g} seconds; responses come in by the network's hidden truth.")
-    say("  Press Ctrl-C to stop; nothing of it stays.")
-    sys.stdout.flush()
+    say("  Press Ctrl-C to stop; nothing of it stays.", flush=True)
 
 
 def demo_environment(seed: int, *, quick: bool = False) -> Environment:

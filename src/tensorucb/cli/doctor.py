@@ -7,12 +7,13 @@ import platform
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from typer import Option
 
-from tensorucb.cli._options import nearest_existing
+from tensorucb.cli._options import can_write
 from tensorucb.cli._output import Answer, Table
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
@@ -38,9 +39,7 @@ class Finding(NamedTuple):
 
 
 def doctor(
-    compile: bool = Option(
-        False, "--compile", help="First compile what campaigns and the demo need, so that no command waits."
-    ),
+    compile: bool = Option(False, help="First compile what campaigns and the demo need, so that no command waits."),
 ) -> Answer:
     """Check this installation: versions, threads, BLAS, caches, memory, extras; exit code 1 if something is wrong."""
     if compile:
@@ -90,7 +89,7 @@ def _versions() -> Iterator[Finding]:
 
 def _extras() -> Iterator[Finding]:
     for extra, purpose in _EXTRAS.items():
-        lines = _packages(extra)
+        lines = list(_packages(extra))
         missing = ", ".join(line.what for line in lines if line.found == "missing")
         old = " ".join(line.wrong for line in lines if line.found != "missing" and line.wrong)
         description = f"installed ({', '.join(f'{line.what} {line.found}' for line in lines)})"
@@ -100,34 +99,25 @@ def _extras() -> Iterator[Finding]:
         yield Finding(f"extra {extra}", description, old)
 
 
-def _packages(extra: str) -> list[Finding]:
+def _packages(extra: str) -> Iterator[Finding]:
     """The packages that tensorucb, or an extra of it, requires."""
     from importlib import metadata  # here, since --help loads this file
-
-    try:
-        lines = metadata.requires("tensorucb") or []
-    except metadata.PackageNotFoundError:
-        return []
-    findings = []
-    for line in lines:
-        name, least, needed_by = _REQUIREMENT.match(line).groups(default="")  # type: ignore[union-attr]
-        if needed_by == extra:
-            findings.append(_package(name, least))
-    return findings
-
-
-def _package(name: str, least: str) -> Finding:
-    from importlib import metadata
 
     def numbers(text: str) -> list[int]:
         return [int(part) for part in re.findall(r"\d+", text)[:3]]
 
-    try:
-        have = metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return Finding(name, "missing", f"{name} is not installed. Run `pip install 'tensorucb'` again.")
-    old = f"{name} {have} is older than {least}. Run `pip install --upgrade '{name}>={least}'`."
-    return Finding(name, have, old if numbers(have) < numbers(least) else "")
+    with suppress(metadata.PackageNotFoundError):  # tensorucb itself may lie in a directory only
+        for line in metadata.requires("tensorucb") or []:
+            name, least, needed_by = _REQUIREMENT.match(line).groups(default="")  # type: ignore[union-attr]
+            if needed_by != extra:
+                continue
+            try:
+                have = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                yield Finding(name, "missing", f"{name} is not installed. Run `pip install 'tensorucb'` again.")
+                continue
+            old = f"{name} {have} is older than {least}. Run `pip install --upgrade '{name}>={least}'`."
+            yield Finding(name, have, old if numbers(have) < numbers(least) else "")
 
 
 # -- machine --
@@ -163,25 +153,22 @@ def _blas() -> Iterator[Finding]:
     advice = "Set OPENBLAS_NUM_THREADS=1 and MKL_NUM_THREADS=1 before Python starts; small products are slow otherwise."
     if not description:
         yield Finding("BLAS", "unknown to threadpoolctl", f"No BLAS library was found that can be pinned. {advice}")
-    elif not pinned:
-        yield Finding("BLAS", description, f"BLAS takes several threads even where it is told to take one. {advice}")
-    else:
+    elif pinned:
         yield Finding("BLAS", f"{description}; can be pinned to one")
+    else:
+        yield Finding("BLAS", description, f"BLAS takes several threads even where it is told to take one. {advice}")
 
 
 def _kernels() -> Iterator[Finding]:
     from tensorucb._kernels import mix64
 
     advice = "Set NUMBA_CACHE_DIR to a directory that can be written to; each process compiles them again otherwise."
-    kept = mix64.compiled()._cache.cache_path
-    if kept is None:
+    folder = mix64.compiled()._cache.cache_path
+    if folder is None:
         yield Finding("kernels", "not kept", f"Compiled kernels cannot be kept. {advice}")
         return
-    folder = Path(kept)
-    wrong = f"Compiled kernels cannot be kept in {str(folder)!r}. {advice}"
-    yield Finding(
-        "kernels", f"kept in {os.environ.get('NUMBA_CACHE_DIR') or folder}", "" if _can_write(folder) else wrong
-    )
+    wrong = "" if can_write(Path(folder)) else f"Compiled kernels cannot be kept in {folder!r}. {advice}"
+    yield Finding("kernels", f"kept in {os.environ.get('NUMBA_CACHE_DIR') or folder}", wrong)
 
 
 def _cache() -> Iterator[Finding]:
@@ -196,18 +183,7 @@ def _cache() -> Iterator[Finding]:
     size = sum(file.stat().st_size for file in files)
     wrong = f"TENSORUCB_CACHE names {str(folder)!r}, which cannot be written to. Name a directory that can."
     description = f"{len({file.parent for file in files})} kept in {folder}, {in_words(size)}"
-    yield Finding("networks", description, "" if _can_write(folder) else wrong)
-
-
-def _can_write(folder: Path) -> bool:
-    """Whether files can be made there; a directory that is not there yet can be made."""
-    import tempfile
-
-    try:
-        with tempfile.TemporaryFile(dir=nearest_existing(folder)):
-            return True
-    except OSError:
-        return False
+    yield Finding("networks", description, "" if can_write(folder) else wrong)
 
 
 def _memory() -> Iterator[Finding]:

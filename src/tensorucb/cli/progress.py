@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
-from tensorucb.cli._options import STORAGE, campaign_at, one_id, typed
-from tensorucb.cli._output import Answer, Block, Next, Table, count, shown
+from tensorucb.cli._options import STORAGE, campaign_at, one_id, refuse, typed
+from tensorucb.cli._output import Answer, Block, Next, Table, count, moment, shown
 from tensorucb.money import money
 
 if TYPE_CHECKING:
@@ -27,28 +26,24 @@ if TYPE_CHECKING:
     )
 
 _SHOWN = 20  # rounds that `status` prints
-_Segment = Annotated[
-    str | None, Option(help="Split by this column of the table of users.", metavar="COLUMN", show_default=False)
-]
+_POWER = 0.8  # how surely a plan for the lift is to show its effect
+_Segment = Annotated[str | None, Option(help="Split by this column of the table of users.", metavar="COLUMN")]
 
 
 def status(
     name: str | None = Argument(None, help="The campaign's name; without, all.", metavar="NAME"),
-    explain: str | None = Option(None, help="Explain the choice of this round.", metavar="ROUND", show_default=False),
+    explain: str | None = Option(None, help="Explain the choice of this round.", metavar="ROUND"),
     user: str | None = Option(
-        None,
-        help="Whether this user may be contacted now; with --explain, why they were chosen or not.",
-        metavar="ID",
-        show_default=False,
+        None, help="Whether this user may be contacted now; with --explain, why they were chosen or not.", metavar="ID"
     ),
     segment: _Segment = None,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> Answer:
     """List the campaigns of a store, or tell how one is going: responses beside expectation; or explain a round."""
-    if name is None and (explain is not None or user is not None or segment is not None):
-        raise BadParameter("--explain, --user and --segment need a campaign's NAME.")
     if name is None:
+        of_one = (explain, user, segment) != (None, None, None)
+        refuse(of_one, "--explain, --user and --segment need a campaign's NAME.")
         from tensorucb.campaign import all_attention, list_campaigns
 
         lines = list_campaigns(storage)
@@ -78,17 +73,13 @@ def status(
 def _listed(lines: Sequence[CampaignInfo], attention: Mapping[str, Sequence[Notice]]) -> Iterator[Block]:
     for line in lines:
         rounds = f"{count(line.rounds, 'round')} ({line.open:,} open)"
-        yield f"{shown(line.name)}: {line.policy}, {rounds}, since {_moment(line.created)} UTC"
+        yield f"{shown(line.name)}: {line.policy}, {rounds}, since {moment(line.created)} UTC"
         notices = attention.get(line.name, ())
         if notices:
             more = f" ({len(notices) - 1:,} more: `tensorucb status {shown(line.name)}`)" if len(notices) > 1 else ""
             yield f"  Attention: {shown(notices[0].text)}{more}"
     if not lines:
         yield "No campaigns yet. Create one with `tensorucb create`; `tensorucb init` writes a file to begin with."
-
-
-def _moment(seconds: float, form: str = "%Y-%m-%d %H:%M") -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime(form)
 
 
 def _going(
@@ -127,11 +118,12 @@ def _going(
     if progress.calibration is not None:
         yield f"Calibration: {progress.calibration.text}"
     if progress.behind:
-        yield f"Model: late responses to {progress.behind} rounds are learned when more have come and a round closes."
+        late = count(progress.behind, "round")
+        yield f"Model: late responses to {late} are learned when more have come and a round closes."
     elif numbers.closed:
         yield "Model: up to date; the next ask knows all responses of closed rounds."
     if numbers.webhook is not None and (numbers.webhook.pending or numbers.webhook.failed):
-        told = f"{numbers.webhook.pending:,} closed rounds to tell, {numbers.webhook.failed:,} given up"
+        told = f"{count(numbers.webhook.pending, 'closed round')} to tell, {numbers.webhook.failed:,} given up"
         yield f"Webhook: {told}; `tensorucb webhook {numbers.name}` tries again and says why."
     if numbers.erasing:
         yield (
@@ -227,7 +219,7 @@ def _row(entry: RoundProgress, names: Mapping[int | str, str]) -> tuple[object, 
     product = "" if entry.product is None else shown(entry.product)
     if entry.product is not None and entry.product in names:
         product = f"{shown(names[entry.product])} ({product})"
-    opened = _moment(entry.opened, "%Y-%m-%d")
+    opened = moment(entry.opened, "%Y-%m-%d")
     status = entry.status if entry.kind == "ask" else f"{entry.status} {entry.kind}"
     numbers = entry.contacted, expectation(entry.expected), f"{entry.responders:,}{mark}"
     return entry.number, opened, status, product, *numbers, "" if entry.revenue is None else money(entry.revenue)
@@ -242,7 +234,7 @@ def _total_row(label: str, sums: Totals) -> tuple[object, ...]:
 
 def lift(
     name: str | None = Argument(None, help="The campaign's name; a plan needs none.", metavar="NAME"),
-    plan: bool = Option(False, "--plan", help="Say how many rounds with a hold-out show which effect."),
+    plan: bool = Option(False, help="Say how many rounds with a hold-out show which effect."),
     product: str | None = Option(None, help="Plan: the product of the rounds.", metavar="ID"),
     k: int | None = Option(None, "-k", help="Plan: users of each round.", min=2, max=1000),
     holdout: float | None = Option(None, help="Plan: share of them not to contact.", metavar="SHARE"),
@@ -250,7 +242,7 @@ def lift(
     effect: float | None = Option(
         None, help="Plan: how many rounds show it? 0.01 is a percentage point.", metavar="SHARE"
     ),
-    power: float = Option(0.8, help="Plan: how surely.", metavar="SHARE"),
+    power: float = Option(_POWER, help="Plan: how surely.", metavar="SHARE"),
     followers: float | None = Option(
         None, help="Plan without NAME: of a chosen user, and of no other chosen one.", metavar="N"
     ),
@@ -263,29 +255,26 @@ def lift(
     surely they show it.
     """
     terms: dict[str, Any] = {"product": product, "k": k, "holdout": holdout, "rounds": rounds, "effect": effect}
-    if not plan:
-        if name is None:
-            raise BadParameter("name the campaign, or give --plan.")
-        if any(value is not None for value in (*terms.values(), followers, rate)):
-            raise BadParameter("these options belong to a plan; give --plan as well.")
-        with campaign_at(storage, typed(name), "lift") as campaign:
-            measured = campaign.lift()
-        return Answer(measured, _measured(measured), _lift_lines(measured))
-    if name is not None:
-        if followers is not None or rate is not None:
-            raise BadParameter("the campaign knows --followers and --rate; leave them out.")
-        with campaign_at(storage, typed(name), "lift") as campaign:
-            planned = campaign.plan_lift(**terms, power=power)
-    else:
+    given = {name for name, value in terms.items() if value is not None}
+    if name is None:
         from tensorucb.campaign import plan_lift
 
+        refuse(not plan, "name the campaign, or give --plan.")
         if followers is None or rate is None or product is not None:
             raise BadParameter("without a campaign, --plan needs --followers and --rate, and no --product.")
-        named: dict[str, Any] = {"users": k, "holdout": holdout, "rounds": rounds, "effect": effect}
-        planned = plan_lift(
-            followers, rate, power=power, **{name: value for name, value in named.items() if value is not None}
-        )
-    return Answer(planned, f"Plan: {planned.text}")
+        options = {"users" if term == "k" else term: terms[term] for term in given}
+        planned = plan_lift(followers, rate, power=power, **options)
+        return Answer(planned, f"Plan: {planned.text}")
+    of_a_network = followers is not None or rate is not None
+    wanted = bool(given) or of_a_network or power != _POWER
+    refuse(wanted and not plan, "these options belong to a plan; give --plan as well.")
+    refuse(of_a_network, "the campaign knows --followers and --rate; leave them out.")
+    with campaign_at(storage, typed(name), "lift") as campaign:
+        if plan:
+            planned = campaign.plan_lift(**terms, power=power)
+            return Answer(planned, f"Plan: {planned.text}")
+        measured = campaign.lift()
+    return Answer(measured, _measured(measured), _lift_lines(measured))
 
 
 def _lift_lines(measured: Lift) -> Iterator[Block]:
@@ -327,7 +316,7 @@ def report(campaign: Campaign, out: opt.OutFile = Path("report.html"), segment: 
 def export(
     campaign: Campaign,
     out: opt.OutDirectory,
-    csv: bool = Option(False, "--csv", help="CSV files, for a spreadsheet, instead of Parquet."),
+    csv: bool = Option(False, help="CSV files, for a spreadsheet, instead of Parquet."),
 ) -> Answer:
     """Write a campaign as Parquet or CSV files: rounds, seeds, responses, credited edges, the log, users, products."""
     files = [str(path) for path in campaign.export(out, "csv" if csv else "parquet")]

@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli import _research as research
+from tensorucb.cli._options import refuse
 from tensorucb.cli._output import Answer, Next, Table, count, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._research import decisions, reproduction, write_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tensorucb.experiments import Environment, WorldSettings
     from tensorucb.policies import Policy
@@ -39,7 +39,6 @@ def compare(
         research.PRODUCT_EFFECT,
         min=0.0,
         help="How much the product matters in the generated network; at 0 it does not.",
-        callback=opt.finite,
     ),
     strategies: int = Option(
         0,
@@ -52,7 +51,6 @@ def compare(
         min=0.0,
         max=20.0,
         help="How much the strategy matters, in logits; at 0 the choice does not matter.",
-        callback=opt.finite,
     ),
     networks: int = Option(
         1,
@@ -69,12 +67,9 @@ def compare(
         "edge and topic.",
         show_default="1.1,3",
     ),
-    cold_start: bool = Option(
-        False, "--cold-start", help="Let half of the users and products arrive in mid-campaign instead."
-    ),
+    cold_start: bool = Option(False, help="Let half of the users and products arrive in mid-campaign instead."),
     replay: bool = Option(
         False,
-        "--replay",
         help="Let the log itself answer: a follower of a seed responds if it acted on the round's item. Counts "
         "distinct responders; no truth is fitted.",
     ),
@@ -101,59 +96,49 @@ def compare(
     TensorUCB always takes part, since differences are taken to it, and so does HighDegree. Validation rounds have their
     own products (every fifth) and coins. A stopped command goes on where it was, if it is run again.
     """
-    prior = None if truth_prior is None else _two_numbers(truth_prior)
-    if prior is not None and data is None:
-        raise BadParameter("--truth-prior is for --data; a generated network has its own truth.")
-    if replay and (data is None or prior is not None or cold_start or (objective, feedback) != ("direct", "one_hop")):
-        raise BadParameter(
-            "--replay is for --data, --objective direct and --feedback one_hop, without --truth-prior and --cold-start."
-        )
-    if networks > 1 and (synthetic is None or cold_start):
-        raise BadParameter("--networks is for --synthetic, and not for --cold-start.")
-    if strategies and (cold_start or objective != "direct" or feedback != "one_hop"):
-        raise BadParameter("--strategies is for --objective direct and --feedback one_hop, without --cold-start.")
-    if strategy_effect != _STRATEGY_EFFECT and not strategies:
-        raise BadParameter("--strategy-effect needs --strategies, their number.")
-    if networks > runs:
-        raise BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
+    wanted = "two numbers of at least 1 with a comma between, such as 1.1,3"
+    prior = None if truth_prior is None else tuple(opt.numbers("--truth-prior", truth_prior, wanted, low=1.0, size=2))
+    refuse(prior and data is None, "--truth-prior is for --data; a generated network has its own truth.")
+    one_hop = (objective, feedback) == ("direct", "one_hop")
+    refuse(
+        replay and (data is None or prior or cold_start or not one_hop),
+        "--replay is for --data, --objective direct and --feedback one_hop, without --truth-prior and --cold-start.",
+    )
+    one_network = synthetic is None or cold_start
+    refuse(networks > 1 and one_network, "--networks is for --synthetic, and not for --cold-start.")
+    refuse(
+        strategies and (cold_start or not one_hop),
+        "--strategies is for --objective direct and --feedback one_hop, without --cold-start.",
+    )
+    refuse(
+        strategy_effect != _STRATEGY_EFFECT and not strategies, "--strategy-effect needs --strategies, their number."
+    )
+    refuse(networks > runs, f"--networks {networks} needs as many --runs; got {runs}.")
     if data is not None and synthetic is None:
-        if product_effect != research.PRODUCT_EFFECT:
-            raise BadParameter("--product-effect is for --synthetic; a data set has its own.")
-        if strategies:
-            raise BadParameter("--strategies is for --synthetic; a data set says nothing about strategies.")
-    with Progress("compare") as progress, opt.opened_engine(engine, address) as where:
-        from tensorucb import experiments
-        from tensorucb.cli._reports import save_comparison
-        from tensorucb.experiments._comparison import (
-            Comparison,
-            contestants,
-            ours_untouched,
-            references,
-            strategy_contestants,
+        refuse(
+            product_effect != research.PRODUCT_EFFECT, "--product-effect is for --synthetic; a data set has its own."
         )
+        refuse(strategies, "--strategies is for --synthetic; a data set says nothing about strategies.")
+    with opt.opened_engine(engine, address) as where, Progress("compare") as progress:
+        from tensorucb import experiments
+        from tensorucb.cli._reports import decisions, save_comparison, write_tables
+        from tensorucb.experiments._comparison import Comparison, ours_untouched, references
         from tensorucb.experiments._files import write_csv, write_manifest, write_validation
-        from tensorucb.experiments._results import REGRET_COLUMNS, printed_table
+        from tensorucb.experiments._results import REGRET_COLUMNS
 
-        by_label = strategy_contestants() if strategies else contestants()
-        policies = _contestants(by_label, policy, in_strategies=bool(strategies))
+        policies = _contestants(policy, in_strategies=bool(strategies))
         offers: dict[str, Any] = {"n_strategies": strategies, "strategy_effect": strategy_effect} if strategies else {}
         generate = partial(research.generated, scale=scale, product_effect=product_effect, **offers)
-        preparation: Any = {"min_actions": min_actions, "products": None, "window": None}
-        network = research.load_network(data, synthetic, generate, seed=seed, **preparation)
+        network = research.load_network(data, synthetic, generate, seed=seed, min_actions=min_actions)
         rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
-        truth: dict[str, Any] = {} if prior is None else {"truth_prior": prior}
+        truth: dict[str, Any] = {"truth_prior": prior} if prior else {}
         environment = network.environment(rules, out / "cache", progress, replay=replay, engine=where, **truth)
         described = environment.describe()
         size: Any = {"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds}
         varied = {"networks": networks, "truth_prior": prior, "replay": replay, "cold_start": cold_start}
-        write_manifest(
-            out / "manifest.json",
-            command=["tensorucb", *sys.argv[1:]],
-            seed=seed,
-            environment=described,
-            settings={**size, **varied, "policies": list(policies)},
-            data=network.about,
-        )
+        command = ["tensorucb", *sys.argv[1:]]
+        about: Any = {"command": command, "seed": seed, "environment": described, "data": network.about}
+        write_manifest(out / "manifest.json", **about, settings={**size, **varied, "policies": list(policies)})
         comparison = Comparison(
             environment,
             policies,
@@ -177,10 +162,9 @@ def compare(
         rows = experiments.decision_table(experiment, networks=networks)
         write_csv(out / "decisions-regret.csv", experiment.frame.select(REGRET_COLUMNS))
         write_csv(out / "decisions.csv", rows)
-        command = shlex.join(["tensorucb", *sys.argv[1:]])
-        save_comparison(out, experiment, rows, tuning, environment, command=command, networks=networks)
-        printed = printed_table(rows)
-        write_tables(rows, printed, csv, latex)
+        again = shlex.join(command)
+        save_comparison(out, experiment, rows, tuning, environment, command=again, networks=networks)
+        write_tables(rows, csv, latex)
     title = (
         f"{shown(described['name'])}: {described['n_nodes']:,} users, {described['n_edges']:,} edges, "
         f"{count(k, 'seed')} per round, {count(runs, 'run')} of {count(rounds, 'round')}\n"
@@ -195,25 +179,12 @@ def compare(
     )
 
 
-def _two_numbers(text: str) -> tuple[float, float]:
-    try:
-        alpha, beta = (float(part) for part in text.split(","))
-        if not (1.0 <= alpha < float("inf") and 1.0 <= beta < float("inf")):
-            raise ValueError
-    except ValueError as error:
-        raise BadParameter(
-            f"--truth-prior must be two numbers of at least 1 with a comma between, such as 1.1,3; got {text!r}."
-        ) from error
-    return alpha, beta
-
-
-def _contestants(
-    by_label: Mapping[str, Policy], names: Sequence[str] | None, *, in_strategies: bool
-) -> dict[str, Policy]:
+def _contestants(names: Sequence[str] | None, *, in_strategies: bool) -> dict[str, Policy]:
     """Ours, plain degree and the policies named; all that are known if none is. One's own choose per user."""
     from tensorucb.experiments import StrategyPolicy
-    from tensorucb.experiments._comparison import always
+    from tensorucb.experiments._comparison import always, contestants, strategy_contestants
 
+    by_label = strategy_contestants() if in_strategies else contestants()
     chosen = research.chosen_policies(by_label, names)
     own = {label for label in chosen if label not in by_label} if in_strategies else set()
     return {**always(by_label), **{label: StrategyPolicy(p) if label in own else p for label, p in chosen.items()}}
@@ -269,7 +240,7 @@ def reproduce(
     address: opt.Address = None,
     settings: Path | None = Option(None, help="TOML file with hyper-parameters or grids, one table per policy."),
     out: opt.Results = Path("reproduction"),
-    quick: bool = Option(False, "--quick", help="A rehearsal in minutes; nothing to quote."),
+    quick: bool = Option(False, help="A rehearsal in minutes; nothing to quote."),
     csv: opt.CsvTable = None,
     latex: opt.LatexTable = None,
 ) -> Answer:
@@ -279,19 +250,20 @@ def reproduce(
     again, and ends with the same bytes, but for timings. table-network and fig-degrees need no action log. fig-runtime
     is measured in one process, whatever --jobs says.
     """
-    if (csv or latex) and target not in ("fig-regret", "all"):
-        raise BadParameter("--csv and --latex write the table of regret, which fig-regret and all compute.")
-    if objective == "direct" and oracle is not None:
-        raise BadParameter(
-            f"--oracle {oracle} is for --objective cascade; direct is solved by exact greedy. Leave it out."
-        )
-    with Progress("reproduce") as progress, opt.opened_engine(engine, address) as where:
+    no_regret = target not in ("fig-regret", "all")
+    refuse(
+        (csv or latex) and no_regret, "--csv and --latex write the table of regret, which fig-regret and all compute."
+    )
+    refuse(
+        objective == "direct" and oracle is not None,
+        f"--oracle {oracle} is for --objective cascade; direct is solved by exact greedy. Leave it out.",
+    )
+    with opt.opened_engine(engine, address) as where, Progress("reproduce") as progress:
         from tensorucb import experiments
-        from tensorucb.cli._reports import draw, save_reproduction
+        from tensorucb.cli._reports import draw, reproduction, save_reproduction, write_tables
         from tensorucb.experiments._comparison import Comparison, paper_policies
         from tensorucb.experiments._files import read_settings, write_manifest
         from tensorucb.experiments._paper import Effort, PaperResults, needs_tuning, run_targets, write_results
-        from tensorucb.experiments._results import printed_table
         from tensorucb.experiments._tuning import check_labels
         from tensorucb.plots import save_figure
 
@@ -301,10 +273,9 @@ def reproduce(
         earlier = read_settings(out / "settings.toml") if (out / "settings.toml").exists() else {}
         check_labels(from_file, {**by_label, **policies})
         grids = {label: grid for label, grid in {**published, **from_file}.items() if label in policies}
+        generate = partial(research.generated, scale=scale)
         preparation: Any = {"min_actions": min_actions, "products": products, "window": window}
-        network = research.load_network(
-            data, synthetic, partial(research.generated, scale=scale), seed=seed, **preparation
-        )
+        network = research.load_network(data, synthetic, generate, seed=seed, **preparation)
         graph = network.content.graph
         wanted = _targets(target, policies)
         effort = Effort.quick() if quick else Effort()
@@ -312,13 +283,8 @@ def reproduce(
         described = {"name": network.name, "n_nodes": graph.n_nodes, "n_edges": graph.n_edges}
         environment = None
         if target not in ("table-network", "fig-degrees"):
-            rules = experiments.WorldSettings(
-                k=k,
-                objective=objective,
-                feedback=feedback,
-                algorithm=oracle or ("tim" if features == "paper" else "opim"),
-                seed=seed,
-            )
+            algorithm = oracle or ("tim" if features == "paper" else "opim")
+            rules = experiments.WorldSettings(k, objective, feedback, algorithm=algorithm, seed=seed)
             environment = network.environment(rules, out / "cache", progress, features=features, engine=where)
             described = environment.describe()
         manifest = write_manifest(
@@ -335,9 +301,7 @@ def reproduce(
             played: Any = {"seed": seed, "jobs": jobs, "engine": where, "report": progress}
             size = effort.rounds, effort.runs, effort.validation_rounds
             comparison = Comparison(environment, policies, out, *size, **played)
-            tuning = None
-            if needs_tuning(wanted):
-                tuning = comparison.tune(effort.grids(policies, grids))
+            tuning = comparison.tune(effort.grids(policies, grids)) if needs_tuning(wanted) else None
             results = run_targets(comparison, tuning, wanted, effort)
         tables = write_results(results, out, {**earlier, **from_file})
         charts, sections = draw(results, effort)
@@ -346,7 +310,7 @@ def reproduce(
         files = [page, *sorted(tables), manifest, *figures]
         rows = [] if results.regret is None else experiments.decision_table(results.regret)
         if rows:
-            write_tables(rows, printed_table(rows), csv, latex)
+            write_tables(rows, csv, latex)
     return Answer(
         {"targets": wanted, "files": [str(path) for path in files], "rows": rows},
         reproduction(results, rows, f"{count(effort.runs, 'run')} of {count(effort.rounds, 'round')}"),
@@ -355,14 +319,19 @@ def reproduce(
     )
 
 
-def _targets(target: Target, policies: Collection[str]) -> list[str]:
-    """The tables and figures to compute; ``all`` leaves out the bound if its policy does not take part."""
-    bounded = "TensorUCB (paper)" in policies
-    if target == "bound" and not bounded:
-        raise BadParameter("bound is about the paper's own policy. Add --policy 'TensorUCB (paper)'.")
+def _targets(target: Target, policies: Mapping[str, Policy]) -> list[str]:
+    """The tables and figures to compute; ``all`` leaves out those about policies that do not take part."""
+    ranked = any("rank" in getattr(policy, "tunable", ()) for policy in policies.values())
+    lacking = {
+        "bound": "TensorUCB (paper)" not in policies and "the paper's own policy. Add --policy 'TensorUCB (paper)'.",
+        "fig-rank": not ranked and "policies with a rank. Add --policy TensorUCB.",
+        "fig-runtime": not policies.keys() - {"HighDegree", "Random"}
+        and "policies that learn. Add --policy TensorUCB.",
+    }
     if target != "all":
+        refuse(lacking.get(target), f"{target} is about {lacking.get(target)}")
         return [target]
-    return [each for each in get_args(Target) if each != "all" and (bounded or each != "bound")]
+    return [each for each in get_args(Target) if each != "all" and not lacking.get(each)]
 
 
 # -- tune --
@@ -391,6 +360,7 @@ def tune(
     """
     with Progress("tune") as progress:
         from tensorucb import experiments
+        from tensorucb.cli._reports import write_tables
         from tensorucb.data import read_dataset
         from tensorucb.experiments._comparison import contestants, paper_policies
         from tensorucb.experiments._files import read_settings, write_settings
@@ -413,7 +383,7 @@ def tune(
             for policy, setting, regret, chosen in tuning.rows()
         ]
         columns = ["Policy", "Setting", "Average regret", "Chosen"]
-        write_tables(rows, (columns, cells), csv, latex)
+        write_tables(rows, csv, latex, (columns, cells))
     described = environment.describe()
     title = (
         f"{shown(described['name'])}: {described['n_nodes']:,} users with {described['user_features']} features, "

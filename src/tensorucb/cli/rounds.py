@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, Option
 
 from tensorucb.cli import _options as opt
-from tensorucb.cli._options import IDS, SPAN, STORAGE, finite, listed_ids, names_of_users, span, typed
-from tensorucb.cli._output import Answer, Block, Next, Remark, Table, confirmed, count, left_out_lines, say, shown
+from tensorucb.cli._options import STORAGE, asked, listed_ids, names_of_users, refuse, typed
+from tensorucb.cli._output import Answer, Block, Next, Remark, Table, confirmed, count, report_lines, say, shown
 from tensorucb.errors import EarlyCloseError, InputError, StateError
 from tensorucb.money import money
-from tensorucb.question import ARGUMENTS, help_of
+from tensorucb.question import ARGUMENTS, USER_LISTS
 
 if TYPE_CHECKING:
     from tensorucb._json_rows import JsonRows
     from tensorucb.campaign import Ask, Campaign, Preview, TellReport
 
-Users = list[str] | None
+Texts = list[str] | None
 
 
 def ask(
@@ -39,31 +38,27 @@ def ask(
     per_user: bool | None = Option(
         None, "--per-user/--one-for-all", help="The best of --strategies for each user, or for all."
     ),
-    k: int | None = Option(None, "--k", "-k", min=1, help=help_of("k")),
-    exclude: Users = Option(None, help=help_of("exclude"), metavar=IDS),
-    candidates: Users = Option(None, help=help_of("candidates"), metavar=IDS),
-    must_include: Users = Option(None, help=help_of("must_include"), metavar=IDS),
-    users: Users = Option(None, help=help_of("users"), metavar=IDS),
-    shadow: Users = Option(None, help=help_of("shadow"), metavar=IDS),
-    cooldown: str | None = Option(None, help=help_of("cooldown"), parser=span, metavar=SPAN),
-    audience_rest: str | None = Option(None, help=help_of("audience_rest"), parser=span, metavar=SPAN),
-    budget: float | None = Option(None, help=help_of("budget"), callback=finite),
-    costs: Path | None = Option(None, help=f"{help_of('costs')} A table with columns user and cost."),
-    quotas: list[str] | None = Option(
-        None, "--quota", help=f"{help_of('quotas')} One number is for all. Repeatable.", metavar="GROUP=NUMBER"
-    ),
-    minima: list[str] | None = Option(
-        None, "--minimum", help=f"{help_of('minima')} One number is for all. Repeatable.", metavar="GROUP=NUMBER"
-    ),
-    groups: Path | None = Option(None, help=f"{help_of('groups')} A table with columns user and group."),
-    holdout: float | None = Option(None, help=help_of("holdout"), callback=finite),
+    k: int | None = asked("k", "--k", "-k", min=1),
+    exclude: Texts = asked("exclude"),
+    candidates: Texts = asked("candidates"),
+    must_include: Texts = asked("must_include"),
+    users: Texts = asked("users"),
+    shadow: Texts = asked("shadow"),
+    cooldown: str | None = asked("cooldown"),
+    audience_rest: str | None = asked("audience_rest"),
+    budget: float | None = asked("budget"),
+    costs: Path | None = asked("costs", also="A table with columns user and cost."),
+    quotas: Texts = asked("quotas", "--quota", also="One number is for all. Repeatable."),
+    minima: Texts = asked("minima", "--minimum", also="One number is for all. Repeatable."),
+    groups: Path | None = asked("groups", also="A table with columns user and group."),
+    holdout: float | None = asked("holdout"),
     window: opt.Window = None,
-    deadline: str | None = Option(None, help=help_of("deadline"), metavar="TIME"),
-    credit: str | None = Option(None, help=help_of("credit"), metavar="any|last|shared"),
-    objective: str | None = Option(None, help=help_of("objective"), metavar="direct|cascade"),
-    epsilon: float | None = Option(None, help=help_of("epsilon"), callback=finite),
-    request_id: str | None = Option(None, help=help_of("request_id"), metavar="ID"),
-    proposal: str | None = Option(None, help=help_of("proposal"), metavar="ID"),
+    deadline: str | None = asked("deadline"),
+    credit: str | None = asked("credit"),
+    objective: str | None = asked("objective"),
+    epsilon: float | None = asked("epsilon"),
+    request_id: str | None = asked("request_id"),
+    proposal: str | None = asked("proposal"),
     storage: opt.Storage = STORAGE,
 ) -> Answer:
     """Open a round: who to contact for a product, and what to expect.
@@ -102,60 +97,45 @@ preview.__annotations__ = ask.__annotations__
 
 def _arguments(campaign: Campaign, **options: Any) -> dict[str, Any]:
     """The arguments of `Campaign.ask` from the options of a command."""
+    from tensorucb.campaign._grow import column_from
+
     arguments = {name: options[name] for name in ARGUMENTS}
     product, features = options["product"], options["features"]
     strategy, strategies = options["strategy"], options["strategies"]
-    if product is not None and features is not None:
-        raise BadParameter("give --product or --features, not both.")
-    if strategy is not None and strategies is not None:
-        raise BadParameter("give --strategy or --strategies, not both.")
-    if options["per_user"] and strategy is not None:
-        raise BadParameter("--per-user needs --strategies: all, or ids with commas between them.")
-    if options["shadow"] and strategies is not None:
-        raise BadParameter(
-            "--shadow goes with --strategy, if all users got the same one. If they did not, say who got which in "
-            "Python: campaign.ask(…, strategies=…, shadow={user: strategy})."
-        )
+    refuse(product is not None and features is not None, "give --product or --features, not both.")
+    refuse(strategy is not None and strategies is not None, "give --strategy or --strategies, not both.")
+    one_for_all = options["per_user"] and strategy is not None
+    refuse(one_for_all, "--per-user needs --strategies: all, or ids with commas between them.")
+    refuse(
+        options["shadow"] and strategies is not None,
+        "--shadow goes with --strategy, if all users got the same one. If they did not, say who got which in "
+        "Python: campaign.ask(…, strategies=…, shadow={user: strategy}).",
+    )
     arguments["quotas"] = _by_group("--quota", options["quotas"])
     arguments["minima"] = _by_group("--minimum", options["minima"])
-    arguments["product"] = None if features is None else _numbers(features)
     if product is not None:
-        arguments["product"] = _known(product, campaign.products())
-    arguments["strategies"] = _strategy_ids(strategy, strategies, campaign.strategies())
-    for option, about in ARGUMENTS.items():
-        if about.kind in ("users", "contacts"):
-            typed_as = f"--{option.replace('_', '-')}"
-            arguments[option] = listed_ids(
-                campaign.graph, arguments[option], typed_as, names_of_users(campaign), may_be_empty=about.zero
-            )
-    arguments["costs"] = _column(campaign, options["costs"], "cost")
-    arguments["groups"] = _column(campaign, options["groups"], "group")
+        [arguments["product"]] = _known([product], campaign.products())
+    elif features is not None:
+        arguments["product"] = opt.numbers("--features", features)
+    if strategy is not None or strategies not in (None, "all"):
+        names = [strategy] if strategy is not None else strategies.split(",")
+        arguments["strategies"] = _known(names, campaign.strategies())
+    columns = names_of_users(campaign)
+    for name in USER_LISTS:
+        option, may_be_empty = f"--{name.replace('_', '-')}", ARGUMENTS[name].zero
+        arguments[name] = listed_ids(campaign.graph, options[name], option, columns, may_be_empty=may_be_empty)
+    for name, meaning in (("costs", "cost"), ("groups", "group")):
+        if options[name] is not None:
+            arguments[name] = column_from(campaign, options[name], meaning)
     return arguments
 
 
-def _numbers(text: str) -> list[float]:
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = [math.nan]
-    if not all(map(math.isfinite, numbers)):
-        raise BadParameter(f"--features must be numbers with commas between them; got {text!r}.")
-    return numbers
-
-
-def _known(text: str, catalogue: tuple[int | str, ...]) -> int | str:
+def _known(texts: Sequence[str], catalogue: Sequence[int | str]) -> list[int | str]:
+    """Ids as the catalogue has them; one that it does not have stays as it was typed."""
     from tensorucb.campaign._catalogue import by_text
 
-    return by_text(catalogue).get(typed(text), typed(text))
-
-
-def _strategy_ids(one: str | None, several: str | None, catalogue: tuple[int | str, ...]) -> Any:
-    """The strategies as the catalogue has them."""
-    if one is not None:
-        return [_known(one, catalogue)]
-    if several is None or several == "all":
-        return several
-    return [_known(text, catalogue) for text in several.split(",")]
+    ids = by_text(catalogue)
+    return [ids.get(text, text) for text in map(typed, texts)]
 
 
 def _by_group(option: str, texts: list[str] | None) -> dict[str, int] | int | None:
@@ -164,19 +144,10 @@ def _by_group(option: str, texts: list[str] | None) -> dict[str, int] | int | No
     for_all = len(texts) == 1 and "=" not in texts[0]
     example = "north=3, or 3"
     numbers = {"": texts[0]} if for_all else opt.assignments(option, texts, example, "a group", str.rpartition)
-    if not all(re.fullmatch("[0-9]{1,18}", number) for number in numbers.values()):
-        raise BadParameter(f"{option} must look like {example}; got {', '.join(map(repr, texts))}.")
+    sound = all(re.fullmatch("[0-9]{1,18}", number) for number in numbers.values())
+    refuse(not sound, f"{option} must look like {example}; got {', '.join(map(repr, texts))}.")
     by_group = {group: int(number) for group, number in numbers.items()}
     return by_group[""] if for_all else by_group
-
-
-def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
-    """What a file says of every user, in the order of the network."""
-    if file is None:
-        return None
-    from tensorucb.campaign._grow import column_from
-
-    return column_from(campaign, file, meaning)
 
 
 def _chosen(result: Ask | Preview, explanation: Any, title: str) -> Iterator[Block]:
@@ -233,8 +204,7 @@ def tell(
     window it falls, and in which its user was chosen or follows somebody who was. Other rows are left out and counted.
     """
     *rounds, file = files
-    if len(rounds) > 1:
-        raise BadParameter(f"give a ROUND and a FILE, or a FILE alone; got {', '.join(map(repr, files))}.")
+    refuse(len(rounds) > 1, f"give a ROUND and a FILE, or a FILE alone; got {', '.join(map(repr, files))}.")
     rows = _stdin_rows() if file == "-" else file  # before the campaign is open: somebody may type them
     options: Any = {"strict": strict, "max_left_out": max_left_out, "columns": opt.column_names(columns)}
     with opt.campaign_at(storage, name, "tell") as campaign:
@@ -253,7 +223,7 @@ def _told(report: TellReport) -> Iterator[Block]:
         yield Table(("Round", "Accepted", "Late", "Told before"), lines, words=("Round",))
     if other:
         yield f"  {count(other, 'row')} of no round {'is' if other == 1 else 'are'} left out."
-    yield from left_out_lines(report)
+    yield from report_lines(f"  {entry}" for entry in (*report.left_out, *report.remarks))
     if report.outside_window:
         yield Remark(
             f"  {report.outside_window:,} before the contact or after the window count for nothing; "
@@ -273,29 +243,30 @@ def _stdin_rows() -> JsonRows:
     return JsonRows(sys.stdin.buffer.read(), "stdin", written=True)
 
 
-def _closed(campaign: Campaign, round_id: str, early: bool) -> Ask:
-    """The closed round; somebody at a terminal is asked if it is far too early."""
+def close(
+    name: opt.Name,
+    round_id: str = Argument(..., help="The round: its id, from ask, or its number.", metavar="ROUND"),
+    cancel: bool = Option(False, help="Learn nothing, since nobody was contacted."),
+    early: bool = Option(False, help="Do not ask, though most responses may still come."),
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
+) -> Answer:
+    """Close a round, so that silence becomes "no" and the model learns it; or cancel it."""
+
+    def ended(early: bool) -> Answer:
+        with opt.campaign_at(storage, name, "close") as campaign:
+            record = campaign.cancel(round_id) if cancel else campaign.close(round_id, early=early)
+            model = campaign.model_hash() if json else None
+        following = Next(opt.next_command(storage, "status", name))
+        return Answer(record, f"Round {shown(record.id)} is {record.status}.", following, model=model)
+
     try:
-        return campaign.close(round_id, early=early)
+        return ended(early)
     except EarlyCloseError as error:
+        # Nothing is open while somebody at a terminal is asked, and no bar is drawn.
         if sys.stdin is None or not sys.stdin.isatty():
             raise
         say(error.args[0], err=True)
         if not confirmed("Close it now?"):
             raise StateError("nothing was closed, since the question was not answered with yes.") from None
-    return campaign.close(round_id, early=True)
-
-
-def close(
-    campaign: Campaign,
-    round_id: str = Argument(..., help="The round: its id, from ask, or its number.", metavar="ROUND"),
-    cancel: bool = Option(False, "--cancel", help="Learn nothing, since nobody was contacted."),
-    early: bool = Option(False, "--early", help="Do not ask, though most responses may still come."),
-    storage: opt.Storage = STORAGE,
-    json: opt.Json = False,
-) -> Answer:
-    """Close a round, so that silence becomes "no" and the model learns it; or cancel it."""
-    ended = campaign.cancel(round_id) if cancel else _closed(campaign, round_id, early)
-    following = Next(opt.next_command(storage, "status", campaign.name))
-    model = campaign.model_hash() if json else None
-    return Answer(ended, f"Round {shown(ended.id)} is {ended.status}.", following, model=model)
+    return ended(early=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, Option
 
 from tensorucb.choices import Algorithm, Model, Objective
 from tensorucb.cli import _options as opt
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def _epsilon(value: float) -> float:
     factor = 1.0 - 1.0 / math.e
-    if not 0.0 < value < factor:
-        raise BadParameter(
-            f"{value:g} is not between 0 and 1 - 1/e = {factor:.3f}, the factor it is taken from. Usual is 0.1."
-        )
+    opt.refuse(
+        not 0.0 < value < factor,
+        f"{value:g} is not between 0 and 1 - 1/e = {factor:.3f}, the factor it is taken from. Usual is 0.1.",
+    )
     return value
 
 
@@ -35,12 +35,8 @@ def select(
     edges: Path = Argument(..., help="Edge list: .csv, .tsv (also .gz) or .parquet.", metavar="EDGES"),
     k: int = Option(10, "--k", "-k", min=1, help="How many seeds."),
     probability: str | None = Option(None, help="Column that holds each edge's probability.", metavar="COLUMN"),
-    weighted_cascade: bool = Option(
-        False, "--weighted-cascade", help="Probability 1 / in-degree of the target (the default)."
-    ),
-    uniform: float | None = Option(
-        None, min=0.0, max=1.0, help="The same probability for all edges.", callback=opt.finite
-    ),
+    weighted_cascade: bool = Option(False, help="Probability 1 / in-degree of the target (the default)."),
+    uniform: float | None = Option(None, min=0.0, max=1.0, help="The same probability for all edges."),
     source: str = Option("source", help="Column of the users who influence.", metavar="COLUMN"),
     target: str = Option("target", help="Column of the users who are influenced.", metavar="COLUMN"),
     objective: Objective = Option("cascade", help="cascade: all who are reached; direct: by the seeds alone."),
@@ -54,7 +50,6 @@ def select(
         min=0.0,
         max=1.0,
         help="How far a second contact of the same user brings nothing new: 0 each edge counts, 1 the strongest.",
-        callback=opt.finite,
     ),
     exclude: list[str] | None = Option(
         None,
@@ -75,17 +70,18 @@ def select(
         "--weighted-cascade": weighted_cascade,
         "--uniform": uniform is not None,
     }
-    if sum(ways.values()) > 1:
-        options = " and ".join(way for way, is_given in ways.items() if is_given)
-        raise BadParameter(f"{options} exclude each other; give one.")
-    if objective == "direct" and algorithm is not None:
-        raise BadParameter(
-            f"--algorithm {algorithm} is for --objective cascade; direct is solved by exact greedy. Leave it out."
-        )
-    if model == "lt" and (objective == "direct" or redundancy > 0.0):
-        raise BadParameter("--model lt goes with --objective cascade and without --redundancy. Leave one of them out.")
+    given = [way for way, is_given in ways.items() if is_given]
+    opt.refuse(len(given) > 1, f"{' and '.join(given)} exclude each other; give one.")
+    opt.refuse(
+        objective == "direct" and algorithm is not None,
+        f"--algorithm {algorithm} is for --objective cascade; direct is solved by exact greedy. Leave it out.",
+    )
+    opt.refuse(
+        model == "lt" and (objective == "direct" or redundancy > 0.0),
+        "--model lt goes with --objective cascade and without --redundancy. Leave one of them out.",
+    )
     columns = () if probability is None else (probability,)
-    with Progress("select"), opt.opened_engine(engine, address) as where:
+    with opt.opened_engine(engine, address) as where, Progress("select"):
         from tensorucb.graph import Graph
         from tensorucb.oracle import Constraints, Sampling, select_seeds
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 from contextlib import redirect_stdout
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
@@ -13,7 +12,7 @@ from typer import Argument, Option
 from tensorucb.cli import _options as opt
 from tensorucb.cli._interrupt import ending_in_order
 from tensorucb.cli._options import STORAGE, WHERE, typed
-from tensorucb.cli._output import Answer, Remark, Table, count, say, shown
+from tensorucb.cli._output import Answer, Remark, Table, count, moment, say, shown
 from tensorucb.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def serve(
         "127.0.0.1", help="The address to listen on; another than this machine's needs tokens.", metavar="HOST"
     ),
     port: int = Option(8000, min=0, max=65535, help="The port to listen on; 0 is any free one."),
-    read_only: bool = Option(False, "--read-only", help="Show campaigns, and change nothing."),
+    read_only: bool = Option(False, help="Show campaigns, and change nothing."),
     allow_host: list[str] | None = Option(
         None, help="A name by which browsers address the service, such as that of a proxy. Repeatable.", metavar="HOST"
     ),
@@ -60,12 +59,7 @@ def serve(
     from tensorucb.service import ServiceSettings, run
 
     settings = ServiceSettings(
-        storage,
-        host=host,
-        port=port,
-        read_only=read_only,
-        hosts=tuple(map(typed, allow_host or ())),
-        workers=workers,
+        storage, host=host, port=port, read_only=read_only, hosts=tuple(map(typed, allow_host or ())), workers=workers
     )
     here = sys.stdout  # which an engine takes from its own reports
 
@@ -104,8 +98,7 @@ def _greet(settings: ServiceSettings, address: str) -> None:
     if not settings.local:
         say("  The connection is not encrypted: put a proxy with TLS in front of it.")
     say(f"  API: {address}/api/docs")
-    say("  Press Ctrl-C to stop.")
-    sys.stdout.flush()
+    say("  Press Ctrl-C to stop.", flush=True)
 
 
 @token.add("add")
@@ -138,7 +131,7 @@ def list_(storage: Storage = STORAGE) -> Answer:
     with open_store(storage, create=False) as store, store.read() as session:
         records = session.tokens()
     columns = ("Name", "Role", "Made (UTC)")
-    rows = [(shown(r.name), r.role, f"{datetime.fromtimestamp(r.created, UTC):%Y-%m-%d %H:%M}") for r in records]
+    rows = [(shown(r.name), r.role, moment(r.created)) for r in records]
     none = "There are no tokens. The service listens on this machine only, and everybody there may do everything."
     return Answer(
         [{"name": r.name, "role": r.role, "created": r.created} for r in records],

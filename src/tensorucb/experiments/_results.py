@@ -230,7 +230,7 @@ def printed_table(rows: Sequence[Mapping[str, Any]], *, sign: str = "±") -> tup
 
     def cell(row: Mapping[str, Any], name: str) -> str:
         half = (row[f"{name}_high"] - row[f"{name}_low"]) / 2 if f"{name}_low" in row else 0.0
-        return f"{row[name]:.{digits}f}" + (f" {sign} {half:.{digits}f}" if half else "")
+        return f"{row[name]:z.{digits}f}" + (f" {sign} {half:.{digits}f}" if half else "")
 
     first = next(name for name in rows[0] if name.startswith("T="))
     main = next(name.removesuffix("_low") for name in rows[0] if name.endswith("_low"))
