@@ -408,13 +408,13 @@ class Handle:
             self.model = other
         self.model.follow(view, known)
 
-    def fresh_model(self, *, apart: bool = False) -> Model:
+    def fresh_model(self, *, apart: bool = False, snapshots: bool = True) -> Model:
         """A model that has learned nothing, with the caller's policy object if there is one; ``apart`` with a copy."""
         spec = self.record.settings["policy"]
         policy = self._policy
         if apart and not spec["own"]:
             policy = copy.deepcopy(policy)
-        return Model(build_policy(spec, policy), int(self.record.settings["seed"]))
+        return Model(build_policy(spec, policy), int(self.record.settings["seed"]), snapshots)
 
     def learn(self, caller: Caller) -> int:
         """Bring the model up to date with the log, and say so there; returns how many rounds it learned.
@@ -498,10 +498,10 @@ class Handle:
 
     def replay_hash(self) -> str:
         """The same, learned again from the log without snapshots, by a policy of its own."""
-        model = self.fresh_model(apart=True)
+        model = self.fresh_model(apart=True, snapshots=False)
         with self.lock, self.read() as view:
             self.memory.clear()  # nothing that this process remembers takes part
-            model.follow(view, view.ledger.known, snapshots=False)
+            model.follow(view, view.ledger.known)
         return model.state_hash()
 
     def purge(self, timeout: float | None = None) -> None:
