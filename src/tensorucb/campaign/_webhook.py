@@ -30,7 +30,7 @@ _FIRST_WAIT = 5.0  # seconds to the second attempt; it doubles with each one, so
 _PATIENCE = 10.0  # seconds that the receiver may take
 _LEASE = _PATIENCE + 5.0  # seconds for which a process that sends keeps the others from it, at least
 _REASON = 200  # characters of an error that are kept
-_SECRET = re.compile("whsec_[A-Za-z0-9+/]{22,}={0,2}")
+_SECRET = re.compile("whsec_([A-Za-z0-9+/]{4}){5,}[A-Za-z0-9+/]{2,4}={0,2}")
 
 
 @dataclass(frozen=True)
