@@ -100,7 +100,7 @@ def test_other_tables_have_another_mark(path):
     open_store(f"sqlite:///{path}").close()
     batch = edges((1, 2, 1, 0.5, "first"), (3, 4, 0, 0.25, None))
     content = f"{sorted(_sqlite_schema(path).items())} {zlib.decompress(_protocol.pack(batch)).hex()}"
-    assert (_tables.LAYOUT, hashlib.sha256(content.encode()).hexdigest()[:16]) == ("2026-11-19.1", "61cb254642f557d1")
+    assert (_tables.LAYOUT, hashlib.sha256(content.encode()).hexdigest()[:16]) == ("2026-11-19.2", "61cb254642f557d1")
 
 
 @pytest.mark.parametrize("statement", ["_EVENTS", "_ROUNDS", "_RESPONSES", "_EVENT_IDS", "_DIGESTS", "_EXPLANATION"])

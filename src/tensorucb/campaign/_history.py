@@ -202,9 +202,10 @@ def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window
         already_used = used.holds(resolved.targets[kept], codes[kept], resolved.times[kept], names)
         marked = int(already_used.sum())
         kept = kept[~already_used]
-        if not kept.size:
+        if not kept.size or (marked and not used.whole):
+            which = f"these {marked:,} purchases" if used.whole else f"{marked:,} of these purchases, or more"
             raise InputError(
-                f"the campaign was created from these {marked:,} purchases: its features hold them, and as history "
+                f"the campaign was created from {which}: its features hold them, and as history "
                 "they would count twice. Nothing was imported. Import purchases that are not in that log."
             )
     if not kept.size:
@@ -320,11 +321,13 @@ def _refuse_overlap(past: _Past, before: Round) -> None:
 class UsedLog:
     """Marks of the rows of the log that a campaign was created from, to know them again in what is imported.
 
-    A mark is a hash of product and time; ``users`` are the users whose they are, by graph row.
+    A mark is a hash of product and time; ``users`` are the users whose they are, by graph row. Of a long log, which is
+    not kept ``whole``, these are a sample: who finds some of it in an import cannot tell which other rows are new.
     """
 
     users: I64
     marks: NDArray[np.uint64]
+    whole: bool
 
     @classmethod
     def of(cls, log: ActionLog) -> UsedLog:
@@ -332,7 +335,7 @@ class UsedLog:
         marks = _marks(log.items, log.times, log.item_ids.tolist())
         users = log.users.astype(np.int64)
         order = np.argsort(_mixed(marks, users))[:_MOST_MARKS]
-        return cls(users[order], marks[order])
+        return cls(users[order], marks[order], whole=marks.size == order.size)
 
     def holds(self, users: I64, items: I64, times: F64, names: Sequence[Any]) -> NDArray[np.bool_]:
         """Which rows are known; ``items`` are places of their products among ``names``."""
@@ -340,16 +343,16 @@ class UsedLog:
 
     def without(self, row: int) -> UsedLog:
         """The same once a user is forgotten."""
-        return UsedLog(without_row(self.users, row), self.marks[self.users != row])
+        return UsedLog(without_row(self.users, row), self.marks[self.users != row], self.whole)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything, as JSON and arrays."""
-        return {}, vars(self)
+        return {"whole": self.whole}, {"users": self.users, "marks": self.marks}
 
     @classmethod
     def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> UsedLog:
         """What :meth:`to_arrays` gave."""
-        return cls(**arrays)
+        return cls(arrays["users"], arrays["marks"], settings["whole"])
 
 
 def _marks(items: NDArray[Any], times: NDArray[Any], names: Sequence[Any]) -> NDArray[np.uint64]:
