@@ -29,7 +29,7 @@ Status = Literal["open", "closed", "cancelled"]
 class CampaignRecord:
     """One campaign: its number in the store, its name, JSON settings and the moment it was created (unix seconds).
 
-    ``events`` and ``rounds`` are how many it has, ``blobs`` the SHA-256 of each blob, all as of the session's end.
+    ``events`` and ``rounds`` are how many it has, ``blobs`` the SHA-256 of each blob, as its session knows them.
     """
 
     campaign: int
