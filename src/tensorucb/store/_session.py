@@ -236,7 +236,7 @@ class Session:
                 raise self._damaged("its list of campaigns")
         return self._campaigns[campaign]
 
-    def _known(self, campaign: int) -> CampaignRecord:
+    def _held(self, campaign: int) -> CampaignRecord:
         """The same, with nothing in it if there is no such campaign."""
         return self._record(campaign) or CampaignRecord(campaign, "", {}, 0.0)
 
@@ -265,11 +265,11 @@ class Session:
 
     def blobs(self, campaign: int, prefix: str = "") -> list[str]:
         """Names of the stored blobs that start with ``prefix``, sorted."""
-        return sorted(name for name in self._known(campaign).blobs if name.startswith(prefix))
+        return sorted(name for name in self._held(campaign).blobs if name.startswith(prefix))
 
     def blob(self, campaign: int, name: str) -> bytes | None:
         """A stored blob, if there is one."""
-        written = self._known(campaign).blobs.get(name)
+        written = self._held(campaign).blobs.get(name)
         if written is None:
             return None
         pieces = self._run(_PIECES, campaign=campaign, name=name)
@@ -357,7 +357,7 @@ class Session:
 
     def last_event(self, campaign: int) -> int:
         """The number of the log's last event; 0 if it is empty, or if there is no such campaign."""
-        return self._known(campaign).events
+        return self._held(campaign).events
 
     def replace_event_payload(self, campaign: int, seq: int, payload: Mapping[str, Any]) -> None:
         """Rewrite an event's payload: only for removing a person."""
@@ -371,7 +371,7 @@ class Session:
 
     def rounds(self, campaign: int) -> list[RoundRecord]:
         """All rounds by number."""
-        return self._rounds(campaign, 1, self._known(campaign).rounds)
+        return self._rounds(campaign, 1, self._held(campaign).rounds)
 
     def rounds_since(self, campaign: int, moment: float) -> list[RoundRecord]:
         """Rounds that were opened after a moment, by number."""
@@ -380,7 +380,7 @@ class Session:
 
     def round(self, campaign: int, number: int) -> RoundRecord | None:
         """The round of that number, if there is one."""
-        there = 0 < number <= self._known(campaign).rounds
+        there = 0 < number <= self._held(campaign).rounds
         return self._rounds(campaign, number, number)[0] if there else None
 
     def _rounds(self, campaign: int, first: int, last: int) -> list[RoundRecord]:
@@ -493,7 +493,10 @@ class Session:
             for number in {number for _, number, *_ in lines}
             for key, rows in self._batches(campaign, number, number, event_ids=False).items()
         }
-        return {name: (number, contents[number, seq][place]) for name, number, seq, place in lines}
+        try:
+            return {name: (number, contents[number, seq][place]) for name, number, seq, place in lines}
+        except (LookupError, TypeError):
+            raise self._damaged(f"an event id of campaign {campaign}") from None
 
     def erase_user(self, campaign: int, row: int) -> int:
         """Remove a user and every response that names them; users behind them move up by one row, here and there.
