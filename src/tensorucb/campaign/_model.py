@@ -11,7 +11,6 @@ that nobody who asks waits for it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 import warnings
@@ -30,7 +29,7 @@ from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import learned
 from tensorucb.checks import refusal
 from tensorucb.errors import FileFormatError, InputError, StateError
-from tensorucb.files import pack_state, unpack_state
+from tensorucb.files import pack_state, state_digest, unpack_state
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies._base import check_policy_object
 from tensorucb.store._protocol import Responses
@@ -214,12 +213,7 @@ class Model:
     def state_hash(self) -> str:
         """SHA-256 of the policy's state in canonical form."""
         state = self.policy.state()
-        digest = hashlib.sha256(json.dumps(dict(state.settings), sort_keys=True).encode())
-        for name in sorted(state.arrays):
-            array = np.ascontiguousarray(state.arrays[name])
-            digest.update(f"|{name}:{array.dtype.str}:{array.shape}|".encode())
-            digest.update(array.tobytes())
-        return digest.hexdigest()
+        return state_digest(json.dumps(dict(state.settings), sort_keys=True), state.arrays)
 
     def to_blob(self, view: View) -> bytes:
         """The model as bytes. This looks at the policy's state too, and leaves out rounds which spoiled that."""
