@@ -58,6 +58,7 @@ def _between(table: sa.Table, number: str) -> str:
     return f"{_all_of(table)} WHERE campaign = :campaign AND {number} BETWEEN :first AND :last"
 
 
+@functools.cache
 def _upsert(table: sa.Table, **changes: str) -> str:
     """Insert a row, or change the one of the same key: all other columns, or these."""
     names, key = table.columns.keys(), table.primary_key.columns.keys()
@@ -71,11 +72,6 @@ def _upsert(table: sa.Table, **changes: str) -> str:
 
 def _sum(name: str) -> str:
     return f"({tables.digest.name}.{name} + excluded.{name}) % {RANGE}"
-
-
-def _delete(table: sa.Table, *columns: str) -> str:
-    """Delete the rows with these values in these columns."""
-    return f"DELETE FROM {table.name} WHERE {' AND '.join(f'{name} = :{name}' for name in columns)}"
 
 
 def _names_of(campaigns: str) -> str:
@@ -98,16 +94,9 @@ _RESPONSES = f"{_between(tables.response, 'round')} ORDER BY round, seq"
 _EVENT_IDS = _between(tables.event_id, "round")
 _KNOWN = f"SELECT name, round, seq, place FROM {tables.event_id.name} WHERE campaign = :campaign AND name IN ({LISTED})"
 _DIGESTS = _between(tables.digest, "round")
-_PUT = {table: _upsert(table) for table in (tables.campaign, tables.event, tables.round_, tables.explanation)}
-_DIGEST_OF_EXPLANATION = _upsert(tables.digest, explanation="excluded.explanation")
-_DIGEST_OF_RESPONSES = _upsert(tables.digest, responses=_sum("responses"), event_ids=_sum("event_ids"))
-_DELETE_BLOB = _delete(tables.blob, "campaign", "name")
-_DELETE_RESPONSES = _delete(tables.response, "campaign", "round")
-_DELETE_EVENT_IDS = _delete(tables.event_id, "campaign", "round")
 _NO_RESPONSES = (
     f"UPDATE {tables.digest.name} SET responses = 0, event_ids = 0 WHERE campaign = :campaign AND round = :round"
 )
-_DELETE_OWNED = [_delete(table, "campaign") for table in tables.OWNED]
 _ROUND = "round {number} of campaign {campaign}"
 
 
@@ -183,9 +172,13 @@ class Session:
     def _damaged(self, what: str) -> FileFormatError:
         return FileFormatError(f"{self._backend.shown} is damaged: {what} cannot be read as written. Use a backup.")
 
-    def _put(self, table: sa.Table, row: Row, statement: str | None = None) -> None:
-        """Insert a whole row, or change the one of the same key, perhaps by a statement of its own."""
-        self._run(_PUT[table] if statement is None else statement, **dict(zip(table.columns.keys(), row, strict=True)))
+    def _put(self, table: sa.Table, row: Row, **changes: str) -> None:
+        """Insert a whole row, or change the one of the same key: all other columns, or these."""
+        self._run(_upsert(table, **changes), **dict(zip(table.columns.keys(), row, strict=True)))
+
+    def _delete(self, table: sa.Table, **values: Any) -> None:
+        """Delete the rows with these values."""
+        self._run(f"DELETE FROM {table.name} WHERE {' AND '.join(f'{name} = :{name}' for name in values)}", **values)
 
     # -- campaigns --
 
@@ -252,8 +245,8 @@ class Session:
     def delete_campaign(self, campaign: int) -> None:
         """Remove a campaign and all that belongs to it."""
         self._changing(campaign)
-        for statement in _DELETE_OWNED:
-            self._run(statement, campaign=campaign)
+        for table in tables.OWNED:
+            self._delete(table, campaign=campaign)
         self._campaigns[campaign] = None
         self._changing(_STORE).settings["campaigns"].remove(campaign)
 
@@ -292,7 +285,7 @@ class Session:
         """Remove blobs; names that do not exist are fine."""
         held = self._changing(campaign).blobs
         for name in set(names) & held.keys():
-            self._run(_DELETE_BLOB, campaign=campaign, name=name)
+            self._delete(tables.blob, campaign=campaign, name=name)
             del held[name]
 
     def _document(self, campaign: int, name: str) -> list[Any]:
@@ -428,8 +421,8 @@ class Session:
         self._changing(campaign)
         row = (campaign, round_number, data)
         self._put(tables.explanation, row)
-        # 0 stands for none.
-        self._put(tables.digest, (campaign, round_number, 0, 0, digest(row) + 1), _DIGEST_OF_EXPLANATION)
+        digests = (campaign, round_number, 0, 0, digest(row) + 1)  # 0 stands for none
+        self._put(tables.digest, digests, explanation="excluded.explanation")
 
     # -- responses --
 
@@ -480,7 +473,7 @@ class Session:
         self._insert(tables.response, [(campaign, *batch)])
         self._insert(tables.event_id, [(campaign, *row) for row in named])
         sums = (campaign, round_number, digest_sum([batch]), digest_sum(named), 0)
-        self._put(tables.digest, sums, _DIGEST_OF_RESPONSES)
+        self._put(tables.digest, sums, responses=_sum("responses"), event_ids=_sum("event_ids"))
 
     def known_event_ids(self, campaign: int, event_ids: Sequence[str]) -> dict[str, tuple[int, Content]]:
         """The round and the content of what is stored under these event ids."""
@@ -509,8 +502,9 @@ class Session:
         gone: set[tuple[int, Content]] = set()  # a row that brought an amount later repeats its response
         for _, number, *_ in self._run(_DIGESTS, campaign=campaign, first=-(2**63) + 1, last=2**63 - 1):
             batches = self._batches(campaign, number, number, event_ids=True)
-            for statement in (_DELETE_RESPONSES, _DELETE_EVENT_IDS, _NO_RESPONSES):
-                self._run(statement, campaign=campaign, round=number)
+            for table in (tables.response, tables.event_id):
+                self._delete(table, campaign=campaign, round=number)
+            self._run(_NO_RESPONSES, campaign=campaign, round=number)
             for (_, seq), rows in batches.items():
                 gone.update((number, content) for content in rows.take(rows.names(row)).contents)
                 self.add_responses(campaign, number, without_user(rows, row), seq)
