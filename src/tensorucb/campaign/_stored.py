@@ -13,19 +13,12 @@ from tensorucb.campaign._ledger import LEARNED
 from tensorucb.campaign._model import SNAPSHOTS
 from tensorucb.campaign._people import copied_preferences
 from tensorucb.campaign._webhook import WEBHOOK
-from tensorucb.checks import (
-    check_path,
-    check_slug,
-    check_text,
-    refusal,
-    shown,
-)
+from tensorucb.checks import check_path, check_slug, check_text, refusal, shown
 from tensorucb.errors import InputError, StoreError
 from tensorucb.store import open_store
 
 if TYPE_CHECKING:
     from tensorucb.store import SQLStore as Store
-
 
 STORAGE = "sqlite:///campaigns.db"
 
@@ -137,9 +130,8 @@ def copy_campaign(
         events = old.events(record.campaign)
         names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, ERASING, WEBHOOK, TALLY))]
         blobs = {name: old.blob(record.campaign, name) for name in names}
-        numbers = [r.number for r in rounds]
-        reasons = {at: old.explanation(record.campaign, at) for at in numbers}
-        told = old.responses(record.campaign, 1, max(numbers, default=0), event_ids=True)
+        reasons = {r.number: old.explanation(record.campaign, r.number) for r in rounds}
+        told = old.responses(record.campaign, 1, len(rounds), event_ids=True)
         users = old.users(record.campaign)
         preferences = copied_preferences(old, record.campaign, users, other_store=to is not None)
         left = () if to is not None else ("contact_group",)
