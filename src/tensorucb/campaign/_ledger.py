@@ -145,8 +145,7 @@ class Ledger:
 
     def with_due_closed(self, now: float) -> Ledger:
         """The same with the open rounds whose deadline has passed as closed ones; the store knows nothing of it."""
-        due = self.due(now)
-        closed = {record.number: replace(record, status="closed", closed=record.deadline) for record in due}
+        closed = {record.number: replace(record, status="closed", closed=record.deadline) for record in self.due(now)}
         return replace(self, rounds={**self.rounds, **closed}) if closed else self
 
 

@@ -136,12 +136,10 @@ def learns_again(view: View, caller: Caller) -> bool:
 
 def _short(view: View, pairs: Sequence[Pair]) -> bool:
     """Whether so much may be learned again within one tell."""
-    work, degrees = 0, view.network.graph.out_degree
-    for number, _ in pairs:
-        work += _ROUND + int(degrees[view.ledger.rounds[number].contacted].sum())
-        if work > _SHORT:
-            return False
-    return True
+    degrees, rounds = view.network.graph.out_degree, view.ledger.rounds
+    if len(pairs) * _ROUND > _SHORT:
+        return False
+    return sum(_ROUND + int(degrees[rounds[number].contacted].sum()) for number, _ in pairs) <= _SHORT
 
 
 class Model:
