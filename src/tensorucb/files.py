@@ -154,7 +154,8 @@ def _publish(folder: Path, target: Path, last: str) -> None:
     folder.rmdir()
 
 
-def _digest(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+def state_digest(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    """SHA-256 of a text and of arrays, by name."""
     digest = hashlib.sha256(header.encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -176,7 +177,7 @@ def pack_state(
             raise FileFormatError(f"array {name!r} holds Python objects, which a state file never does.")
     about = {"format": "tensorucb", "version": _VERSION, "kind": kind, "settings": dict(settings)}
     header = json.dumps(about, sort_keys=True)
-    envelope = json.dumps({"header": header, "sha256": _digest(header, arrays)})
+    envelope = json.dumps({"header": header, "sha256": state_digest(header, arrays)})
     buffer = io.BytesIO()
     members: dict[str, Any] = {_HEADER: np.frombuffer(envelope.encode(), dtype=np.uint8), **arrays}
     np.savez(buffer, **members)
@@ -226,7 +227,7 @@ def unpack_state(data: bytes, kind: str, origin: str = "state") -> tuple[dict[st
             f"{origin} is not a readable tensorucb file ({type(error).__name__}: {error}). "
             "It is damaged or was not written by tensorucb; use another copy."
         ) from error
-    if checksum != _digest(header_text, arrays):
+    if checksum != state_digest(header_text, arrays):
         raise FileFormatError(f"{origin} is damaged: its checksum does not match its content. Use another copy.")
     if header.get("format") != "tensorucb" or header.get("version") != _VERSION:
         raise FileFormatError(

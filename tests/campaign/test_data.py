@@ -383,6 +383,15 @@ def test_the_log_at_the_creation_is_not_imported_as_history(shop_folder, shop_da
             campaign.import_history(log.filter(pl.col("user") != gone).sample(50, seed=1))
 
 
+def test_a_log_of_which_a_sample_was_kept_is_refused_as_well(shop_folder, monkeypatch):
+    monkeypatch.setattr("tensorucb.campaign._history._MOST_MARKS", 20)
+    data = read_campaign_data(shop_folder)
+    campaign = tu.create_campaign("spring", data=data, policy=HighDegree(), storage="memory://")
+    with pytest.raises(InputError, match="created from 20 of these purchases, or more"):
+        campaign.import_history(shop_folder / "purchases.csv")
+    assert campaign.import_history(shop_folder / "purchases-later.csv", max_left_out=1.0).rounds > 0
+
+
 def test_a_campaign_that_kept_no_marks_imports_any_log(shop_folder, shop_data):
     data = replace(shop_data, used_log=None)
     campaign = tu.create_campaign("spring", data=data, policy=HighDegree(), storage="memory://")

@@ -22,7 +22,7 @@ SECRET = "whsec_" + base64.b64encode(bytes(range(24))).decode()
 
 
 class Receiver:
-    """Takes requests on loopback; ``answers`` are the statuses of the next ones, then 204."""
+    """Takes requests on loopback; ``answers`` are the statuses of the next ones, 0 for nonsense, then 204."""
 
     def __init__(self) -> None:
         self.came: list[tuple[dict[str, str], bytes]] = []
@@ -36,6 +36,9 @@ class Receiver:
                 receiver.came.append(({key.lower(): value for key, value in self.headers.items()}, body))
                 receiver.meanwhile()
                 status = receiver.answers.pop(0) if receiver.answers else 204
+                if status == 0:
+                    self.wfile.write(b"what is no HTTP\r\n")
+                    return
                 self.send_response(status)
                 if status == 302:
                     self.send_header("Location", "/elsewhere")
@@ -110,6 +113,19 @@ def test_what_is_due_outlives_a_restart(serve, storage, receiver):
         assert comes_true(lambda: campaign.status().webhook.delivered == 1)
         assert campaign.deliver() == 0
     assert receiver.rounds() == [1]
+
+
+def test_what_cannot_be_understood_is_a_failed_attempt(receiver):
+    campaign = small_campaign()
+    campaign.set_webhook(receiver.url, SECRET)
+    campaign.close(campaign.ask("tea", 1).id)
+    receiver.answers = [0]
+    assert campaign.deliver() == 0
+    assert campaign.status().webhook.error == "the receiver's answer is no HTTP"
+    campaign.set_webhook("http://127.0.0.1:99999/", SECRET)
+    campaign.close(campaign.ask("tea", 1).id)
+    assert campaign.deliver() == 0
+    assert "cannot be reached" in campaign.status().webhook.error
 
 
 def test_attempts_have_a_bound_and_waits_between_them(receiver, tmp_path):
@@ -236,9 +252,11 @@ def test_a_copy_tells_nobody_and_history_is_no_round_that_closes(receiver, tmp_p
         ("https://ann:pw@shop.example/", None),
         ("shop", None),
         ("http://a b/", None),
+        ("http://shop.example:port/", None),
         ("https://shop.example", ""),
         ("https://shop.example", "whsec_abc"),
         ("https://shop.example", f"whsec_{'!' * 30}"),
+        ("https://shop.example", f"whsec_{'A' * 25}"),
     ],
 )
 def test_what_is_no_webhook_is_refused(shared, url, secret):

@@ -304,7 +304,7 @@ class StoreContract:
             number, other = fill(session), fill(session, "other")
             session.put_preferences(0, [Preference(7, "no", 1.0)])
             session.put_preferences(number, [Preference(5, "yes", 20.0), Preference(6, "no", 21.0)])
-            session.delete_preferences(other, [5, 99])
+            session.put_preferences(other, [Preference(5, "", 22.0), Preference(99, "", 22.0)])
         with store.read() as session:
             last = Preference(2**63 - 1, "yes", 13.5)
             assert session.preferences(number) == [Preference(5, "yes", 20.0), Preference(6, "no", 21.0), last]

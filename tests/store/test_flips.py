@@ -128,6 +128,17 @@ def test_a_changed_or_lost_row_is_found_in_every_table(kind, tmp_path, request):
             assert len(content(view)) == 2
 
 
+@pytest.mark.parametrize("change", ["round = 7", "round = 'a'", "seq = 7", "place = 7", "place = 'a'"])
+def test_an_event_id_that_leads_nowhere_is_damage(tmp_path, change):
+    with open_store(f"sqlite:///{tmp_path}/c.db") as store:
+        with store.write() as session:
+            number = fill(session)
+        with store._engine.begin() as connection:
+            connection.exec_driver_sql(f"UPDATE tensorucb_event_id SET {change}")
+        with store.read() as session, pytest.raises(FileFormatError, match="damaged"):
+            session.known_event_ids(number, ["e-1"])
+
+
 @pytest.mark.parametrize("value", ["NULL", "'a'", "0.5", "x'00'"])
 @pytest.mark.parametrize("column", ["responses", "event_ids", "explanation"])
 def test_a_digest_that_is_no_number_is_damage(tmp_path, column, value):

@@ -25,15 +25,7 @@ from tensorucb.campaign._people import Said, put_key
 from tensorucb.campaign._question import Reader, check_defaults, read_settings
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
 from tensorucb.campaign._tables import is_table, rows_of_frame
-from tensorucb.checks import (
-    check_callable,
-    check_flag,
-    check_mapping,
-    check_slug,
-    check_text,
-    refusal,
-    shown,
-)
+from tensorucb.checks import check_callable, check_flag, check_mapping, check_slug, check_text, refusal, shown
 from tensorucb.errors import InputError, UnknownIdError, argument, call
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
@@ -45,7 +37,6 @@ from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
     from tensorucb.store import SQLStore as Store
-
 
 _PARTS = ("graph", "users", "products", "strategies", "strategy_costs", "costs", "groups", "values", "product_values")
 _CREATED_BY = "created-by"  # the blob with the id of the request that created a campaign

@@ -151,11 +151,9 @@ class View:
 
     def catalogue(self, kind: str) -> Catalogue:
         """The catalogue of a kind, ``product`` or ``strategy``; read only if it has changed."""
-
-        def read() -> Catalogue:
-            return self.kept(PLURAL[kind], Catalogue) or Catalogue(kind)
-
-        return self.memory.cached("catalogue", self.ledger.catalogue, read, key=kind, most=2)
+        return self.memory.cached(
+            "catalogue", self.ledger.catalogue, lambda: self.kept(PLURAL[kind], Catalogue) or Catalogue(kind), kind, 2
+        )
 
     def catalogues(self) -> tuple[Catalogue, Catalogue]:
         """The catalogues of products and of strategies."""
@@ -254,12 +252,8 @@ class Progress(NamedTuple):
     damaged: frozenset[str]
 
 
-class _Job(Future[Any]):
-    """Work that waits for its turn to write; its result is there once it is durable."""
-
-    def __init__(self, work: Callable[[View, float], Any]) -> None:
-        super().__init__()
-        self.work = work
+_Job = tuple[Callable[[View, float], Any], Future[Any]]
+"""Work that waits for its turn to write; its result is there once it is durable."""
 
 
 class Handle:
@@ -347,20 +341,19 @@ class Handle:
         They wait for the disk once. Each gets its answer when all is durable. If one is refused, nothing is written,
         and each goes on by itself.
         """
-        job = _Job(work)
-        self._jobs.append(job)
+        job: Future[T] = Future()
+        self._jobs.append((work, job))
         with self._turn:
             if not job.done():
                 waiting = [self._jobs.popleft() for _ in range(len(self._jobs))]
-                jobs = [job, *(other for other in waiting if other is not job)]
+                jobs = [(work, job), *(other for other in waiting if other[1] is not job)]
                 try:
                     self._do(jobs)
                 except Exception:
                     if len(jobs) == 1:
                         raise
-                    self._do([job])
-        result: T = job.result()
-        return result
+                    self._do(jobs[:1])
+        return job.result()
 
     def _do(self, jobs: Sequence[_Job]) -> None:
         """Do the work of all in one transaction; where the store itself fails, it fails for all of them."""
@@ -368,15 +361,15 @@ class Handle:
         results: list[Any] = []
         try:
             with self.write(now) as view:
-                for job in jobs:
+                for work, _ in jobs:
                     if results:
                         view.follow()
-                    results.append(job.work(view, now))
+                    results.append(work(view, now))
         except StoreError as error:
-            for job in jobs:
+            for _, job in jobs:
                 job.set_exception(error)
             return
-        for job, result in zip(jobs, results, strict=True):
+        for (_, job), result in zip(jobs, results, strict=True):
             job.set_result(result)
 
     @contextmanager
@@ -402,13 +395,13 @@ class Handle:
             self.model = other
         self.model.follow(view, known)
 
-    def fresh_model(self, *, apart: bool = False) -> Model:
+    def fresh_model(self, *, apart: bool = False, snapshots: bool = True) -> Model:
         """A model that has learned nothing, with the caller's policy object if there is one; ``apart`` with a copy."""
         spec = self.record.settings["policy"]
         policy = self._policy
         if apart and not spec["own"]:
             policy = copy.deepcopy(policy)
-        return Model(build_policy(spec, policy), int(self.record.settings["seed"]))
+        return Model(build_policy(spec, policy), int(self.record.settings["seed"]), snapshots)
 
     def learn(self, caller: Caller) -> int:
         """Bring the model up to date with the log, and say so there; returns how many rounds it learned.
@@ -492,10 +485,10 @@ class Handle:
 
     def replay_hash(self) -> str:
         """The same, learned again from the log without snapshots, by a policy of its own."""
-        model = self.fresh_model(apart=True)
+        model = self.fresh_model(apart=True, snapshots=False)
         with self.lock, self.read() as view:
             self.memory.clear()  # nothing that this process remembers takes part
-            model.follow(view, view.ledger.known, snapshots=False)
+            model.follow(view, view.ledger.known)
         return model.state_hash()
 
     def purge(self, timeout: float | None = None) -> None:

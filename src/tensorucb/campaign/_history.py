@@ -22,7 +22,7 @@ from tensorucb.campaign._told import each_once, first_of, keys
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, argument
 from tensorucb.moments import duration, duration_text
-from tensorucb.reports import FileReport, LeftOut, Tolerance
+from tensorucb.reports import LeftOut, Tolerance
 from tensorucb.store._protocol import CampaignRecord, Responses
 
 if TYPE_CHECKING:
@@ -79,14 +79,6 @@ class _Past(NamedTuple):
         return cls(context, hashlib.sha256(repr([told, to_json(context)]).encode()).hexdigest(), rows, span)
 
 
-class _History(NamedTuple):
-    """Past rounds, and how many rows name other products, or were used before."""
-
-    rounds: list[_Past]
-    other: int = 0
-    used: int = 0
-
-
 def import_history(
     handle: Handle, responses: Any, product: Any, window: Any, tolerance: Tolerance, columns: Any
 ) -> HistoryReport:
@@ -94,13 +86,16 @@ def import_history(
     settings = handle.record.settings
     limit = settings["window"] if window is None else duration("window", window)
 
-    def read(view: View) -> tuple[_History, int, FileReport]:
+    def read(view: View) -> tuple[list[_Past], HistoryReport]:
         resolved, strangers = resolve(view.network, batch)
         report = check_sound(batch.report, strangers, tolerance)
         unknown = sum(entry.count for entry in strangers)
+        other = used = 0
         if batch.by_edge.all():
-            return _from_edges(view, batch, resolved, product), unknown, report
-        return _from_log(view, batch, resolved, product, limit), unknown, report
+            past = _from_edges(view, batch, resolved, product)
+        else:
+            past, other, used = _from_log(view, batch, resolved, product, limit)
+        return past, HistoryReport(0, 0, 0, unknown, other, used, report.left_out, report.remarks)
 
     with handle.read() as view:
         batch = read_responses(responses, strings=view.network.strings, settings=settings, columns=columns)
@@ -119,27 +114,19 @@ def import_history(
             )
         # All that needs no lock is done before others have to wait.
         seen = view.ledger.seq
-        past, unknown, report = read(view)
+        past, report = read(view)
     now = handle.clock()
     with handle.change(now) as view:
         if view.ledger.seq != seen:
-            past, unknown, report = read(view)
-        new = _write(view, handle.record, past.rounds, now)
+            past, report = read(view)
+        new = _write(view, handle.record, past, now)
     if new:
         handle.learn("tell")
-    return HistoryReport(
-        rounds=len(new),
-        responses=sum(each.rows.size for each in new),
-        known_rounds=len(past.rounds) - len(new),
-        unknown=unknown,
-        other=past.other,
-        used=past.used,
-        left_out=report.left_out,
-        remarks=report.remarks,
-    )
+    responses = sum(each.rows.size for each in new)
+    return replace(report, rounds=len(new), responses=responses, known_rounds=len(past) - len(new))
 
 
-def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> _History:
+def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> list[_Past]:
     """Past rounds that were told by edge, one for each product, strategy and label."""
     at = resolved.rows
     catalogues = view.catalogues()
@@ -162,7 +149,7 @@ def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> _
             context = with_strategy(context, strategy, catalogues[1])
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
         past.append(_Past.of(context, label, _distinct(resolved.take(np.array(members)))))
-    return _History(past)
+    return past
 
 
 def _entries(batch: Batch, name: str, rows: I64, catalogue: Catalogue) -> list[Any]:
@@ -175,8 +162,12 @@ def _entries(batch: Batch, name: str, rows: I64, catalogue: Catalogue) -> list[A
     return [ids.get(text, text) for text in column.to_list()]
 
 
-def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window: float | None) -> _History:
+def _from_log(
+    view: View, batch: Batch, resolved: Resolved, product: Any, window: float | None
+) -> tuple[list[_Past], int, int]:
     """Past rounds from who bought what when: one for each product, whose buyers are the ones who were contacted.
+
+    Also how many rows name other products, and how many were used before.
 
     Each buyer showed the product to those followers who had not bought it yet. A follower who bought it within the
     window responded, all others did not (`tensorucb.truth.activations`).
@@ -202,13 +193,14 @@ def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window
         already_used = used.holds(resolved.targets[kept], codes[kept], resolved.times[kept], names)
         marked = int(already_used.sum())
         kept = kept[~already_used]
-        if not kept.size:
+        if not kept.size or (marked and not used.whole):
+            which = f"these {marked:,} purchases" if used.whole else f"{marked:,} of these purchases, or more"
             raise InputError(
-                f"the campaign was created from these {marked:,} purchases: its features hold them, and as history "
+                f"the campaign was created from {which}: its features hold them, and as history "
                 "they would count twice. Nothing was imported. Import purchases that are not in that log."
             )
     if not kept.size:
-        return _History([], other)
+        return [], other, marked
     items = codes[kept]
     bought = resolved.take(kept)
     longest = None if window is None else duration_text(window)
@@ -234,7 +226,7 @@ def _from_log(view: View, batch: Batch, resolved: Resolved, product: Any, window
             event_ids=np.full(edges.size, None, dtype=object),
         )
         past.append(_Past.of(context, _LOG, rows, (float(own.times.min()), float(own.times.max()))))
-    return _History(past, other, marked)
+    return past, other, marked
 
 
 def _first_amounts(bought: Responses, n_users: int) -> F64:
@@ -320,11 +312,13 @@ def _refuse_overlap(past: _Past, before: Round) -> None:
 class UsedLog:
     """Marks of the rows of the log that a campaign was created from, to know them again in what is imported.
 
-    A mark is a hash of product and time; ``users`` are the users whose they are, by graph row.
+    A mark is a hash of product and time; ``users`` are the users whose they are, by graph row. Of a long log, which is
+    not kept ``whole``, these are a sample: who finds some of it in an import cannot tell which other rows are new.
     """
 
     users: I64
     marks: NDArray[np.uint64]
+    whole: bool
 
     @classmethod
     def of(cls, log: ActionLog) -> UsedLog:
@@ -332,7 +326,7 @@ class UsedLog:
         marks = _marks(log.items, log.times, log.item_ids.tolist())
         users = log.users.astype(np.int64)
         order = np.argsort(_mixed(marks, users))[:_MOST_MARKS]
-        return cls(users[order], marks[order])
+        return cls(users[order], marks[order], whole=marks.size == order.size)
 
     def holds(self, users: I64, items: I64, times: F64, names: Sequence[Any]) -> NDArray[np.bool_]:
         """Which rows are known; ``items`` are places of their products among ``names``."""
@@ -340,16 +334,16 @@ class UsedLog:
 
     def without(self, row: int) -> UsedLog:
         """The same once a user is forgotten."""
-        return UsedLog(without_row(self.users, row), self.marks[self.users != row])
+        return UsedLog(without_row(self.users, row), self.marks[self.users != row], self.whole)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything, as JSON and arrays."""
-        return {}, vars(self)
+        return {"whole": self.whole}, {"users": self.users, "marks": self.marks}
 
     @classmethod
     def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> UsedLog:
         """What :meth:`to_arrays` gave."""
-        return cls(**arrays)
+        return cls(arrays["users"], arrays["marks"], settings["whole"])
 
 
 def _marks(items: NDArray[Any], times: NDArray[Any], names: Sequence[Any]) -> NDArray[np.uint64]:

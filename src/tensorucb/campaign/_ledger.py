@@ -30,8 +30,8 @@ _FIELD_OF = {
     **dict.fromkeys(("opted_out", "opted_in"), "people"),
     LEARNED: "learned_at",
 }
-# Events of these kinds leave every round as it was.
-_WITHOUT_ROUND = frozenset({"created", "contradiction", "left_out", *_FIELD_OF})
+# Events of these kinds name a round and leave it as it was.
+_BESIDE = frozenset({"contradiction", "left_out"})
 # After events of these kinds everything is read again.
 _LOADING = frozenset({"users_added", "forgotten", "history_imported"})
 
@@ -70,22 +70,21 @@ class Ledger:
         events = session.events(self.campaign, self.seq or last_event - 1)
         if not self.seq or any(event.kind in _LOADING for event in events):
             return _read(session, self.campaign, last_event)
-        rounds = dict(self.rounds)
         told = dict(self.told)
         last: dict[str, Any] = {"seq": last_event}
+        changed = set()
         for event in events:
             if event.kind in _FIELD_OF:
                 last[_FIELD_OF[event.kind]] = event.seq
-            if event.round is None:
+            if event.round is None or event.kind in _BESIDE:
                 continue
-            changes = event.kind not in _WITHOUT_ROUND
             if event.kind == "told":
                 told[event.round] = event.seq
-                changes = bool(event.payload["late"] or event.payload.get("amounts"))
-            row = session.round(self.campaign, event.round) if changes else None
-            if row is not None:
-                rounds[event.round] = Round.from_row(row)
+            if event.kind != "told" or event.payload["late"] or event.payload.get("amounts"):
+                changed.add(event.round)
                 last["changed"] = event.seq
+        rows = [session.round(self.campaign, number) for number in sorted(changed)]
+        rounds = {**self.rounds, **{row.number: Round.from_row(row) for row in rows if row is not None}}
         return replace(self, rounds=rounds, told=told, learned=_learned(self.learned, events), **last)
 
     @cached_property
@@ -146,8 +145,7 @@ class Ledger:
 
     def with_due_closed(self, now: float) -> Ledger:
         """The same with the open rounds whose deadline has passed as closed ones; the store knows nothing of it."""
-        due = self.due(now)
-        closed = {record.number: replace(record, status="closed", closed=record.deadline) for record in due}
+        closed = {record.number: replace(record, status="closed", closed=record.deadline) for record in self.due(now)}
         return replace(self, rounds={**self.rounds, **closed}) if closed else self
 
 

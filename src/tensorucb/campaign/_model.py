@@ -11,7 +11,6 @@ that nobody who asks waits for it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 import warnings
@@ -30,7 +29,7 @@ from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import learned
 from tensorucb.checks import refusal
 from tensorucb.errors import FileFormatError, InputError, StateError
-from tensorucb.files import pack_state, unpack_state
+from tensorucb.files import pack_state, state_digest, unpack_state
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies._base import check_policy_object
 from tensorucb.store._protocol import Responses
@@ -137,12 +136,10 @@ def learns_again(view: View, caller: Caller) -> bool:
 
 def _short(view: View, pairs: Sequence[Pair]) -> bool:
     """Whether so much may be learned again within one tell."""
-    work, degrees = 0, view.network.graph.out_degree
-    for number, _ in pairs:
-        work += _ROUND + int(degrees[view.ledger.rounds[number].contacted].sum())
-        if work > _SHORT:
-            return False
-    return True
+    degrees, rounds = view.network.graph.out_degree, view.ledger.rounds
+    if len(pairs) * _ROUND > _SHORT:
+        return False
+    return sum(_ROUND + int(degrees[rounds[number].contacted].sum()) for number, _ in pairs) <= _SHORT
 
 
 class Model:
@@ -150,41 +147,35 @@ class Model:
 
     ``pairs`` are these rounds in order, each with the event up to which it was told. ``network`` is the network that
     the policy is bound to; None if it holds nothing that can be built on. ``replayed`` says how many rounds the last
-    `follow` learned and ``slow`` whether that took long.
+    `follow` learned and ``slow`` whether that took long. Without ``snapshots`` it goes on from none of the store.
     """
 
-    def __init__(self, policy: Policy, seed: int) -> None:
+    def __init__(self, policy: Policy, seed: int, snapshots: bool = True) -> None:
         self.policy = policy
         self._seed = seed
+        self._snapshots = snapshots
         self.network: Network | None = None
         self.pairs: list[Pair] = []
         self.damaged: set[str] = set()
         self.replayed = 0
         self.slow = False
-        self._sound = 0, PolicyState({}, {})  # a state that was looked at, and how many rounds it had learned
-
-    def bound(self, network: Network) -> bool:
-        """Whether the policy is bound to this revision of the network."""
-        return self.network is not None and self.network.revision == network.revision
 
     def leads_to(self, network: Network, pairs: Sequence[Pair]) -> bool:
         """Whether learning more rounds makes this model one that has learned exactly ``pairs``."""
-        return self.bound(network) and self.pairs == list(pairs[: len(self.pairs)])
+        bound = self.network is not None and self.network.revision == network.revision
+        return bound and self.pairs == list(pairs[: len(self.pairs)])
 
     def begin(self, network: Network) -> None:
         """Bind again, with nothing learned."""
         with self._unsafe(network):
             self.policy.bind(network.graph, network.users, np.random.default_rng([self._seed, 0]))
             self.pairs = []
-            self._sound = 0, self.policy.state()
 
-    def follow(self, view: View, pairs: Sequence[Pair], *, snapshots: bool = True) -> None:
+    def follow(self, view: View, pairs: Sequence[Pair]) -> None:
         """Learn what is missing of ``pairs``, from a snapshot or from nothing if it has learned something else."""
         started = time.perf_counter()
         if not self.leads_to(view.network, pairs):
-            self.begin(view.network)
-            if snapshots:
-                self._resume(view, pairs)
+            self._resume(view, pairs)
         missing = pairs[len(self.pairs) :]
         self.learn(view, missing)
         self.replayed = len(missing)
@@ -197,14 +188,15 @@ class Model:
         """
         if not pairs:
             return
-        with self._unsafe(self.network):
-            try:
+        after = [*self.pairs, *pairs]
+        try:
+            with self._unsafe(self.network):
                 for pair in pairs:
                     self._take(view, pair)
                 self._check_scores(view.ledger.rounds[pairs[-1][0]])
-                self.pairs = [*self.pairs, *pairs]
-            except _UnlearnableError:
-                self._one_by_one(view, pairs)
+                self.pairs = after
+        except _UnlearnableError:
+            self._one_by_one(view, after)
 
     def lesson(self, network: Network, record: Round, told: Responses) -> tuple[I64, F64]:
         """Edges and outcomes that a closed round teaches a policy that has learned the rounds before it."""
@@ -219,27 +211,22 @@ class Model:
     def state_hash(self) -> str:
         """SHA-256 of the policy's state in canonical form."""
         state = self.policy.state()
-        digest = hashlib.sha256(json.dumps(dict(state.settings), sort_keys=True).encode())
-        for name in sorted(state.arrays):
-            array = np.ascontiguousarray(state.arrays[name])
-            digest.update(f"|{name}:{array.dtype.str}:{array.shape}|".encode())
-            digest.update(array.tobytes())
-        return digest.hexdigest()
+        return state_digest(json.dumps(dict(state.settings), sort_keys=True), state.arrays)
 
     def to_blob(self, view: View) -> bytes:
         """The model as bytes. This looks at the policy's state too, and leaves out rounds which spoiled that."""
-        with self._unsafe(self.network):
-            try:
-                self._sound = len(self.pairs), self._checked_state()
-            except _UnlearnableError:
-                self._one_by_one(view, [])
-        _, state = self._sound
+        try:
+            state = self._checked_state()
+        except _UnlearnableError:
+            self._one_by_one(view, self.pairs)
+            state = self.policy.state()
         knows = {"world": view.network.revision, "rounds": self.pairs, "state": dict(state.settings)}
         return pack_state("snapshot", knows, state.arrays, compressed=True)
 
     def _resume(self, view: View, pairs: Sequence[Pair]) -> None:
-        """Go on from the newest snapshot whose rounds are the first of ``pairs``, if there is one."""
-        for name in reversed(view.session.blobs(view.number, SNAPSHOTS)):
+        """Begin again, from the newest snapshot whose rounds are the first of ``pairs``, if there is one."""
+        self.begin(view.network)
+        for name in reversed(view.session.blobs(view.number, SNAPSHOTS)) if self._snapshots else ():
             if name in self.damaged or count_of(name) > len(pairs):
                 continue
             try:
@@ -249,11 +236,9 @@ class Model:
                 rounds = [(int(number), int(event)) for number, event in settings["rounds"]]
                 if settings["world"] != view.network.revision or rounds != list(pairs[: len(rounds)]):
                     continue
-                state = PolicyState(settings["state"], arrays)
                 with self._unsafe(view.network):
-                    self.policy.restore(state)
+                    self.policy.restore(PolicyState(settings["state"], arrays))
                     self.pairs = rounds
-                    self._sound = len(rounds), state
                 return
             except (FileFormatError, InputError, KeyError, TypeError, ValueError) as error:
                 self.damaged.add(name)
@@ -268,29 +253,27 @@ class Model:
         self.network = network
 
     def _one_by_one(self, view: View, pairs: Sequence[Pair]) -> None:
-        """Learn again from the last sound state, to find out which round it was that cannot be learned."""
-        count, state = self._sound
-        since = self.pairs[count:]
-        self.pairs = self.pairs[:count]
-        self.policy.restore(state)
-        for pair in [*since, *pairs]:
-            record = view.ledger.rounds[pair[0]]
-            try:
-                self._take(view, pair)
-                self._check_scores(record)
-                state = self._checked_state()
-            except _UnlearnableError as error:
-                self.policy.restore(state)
-                view.leave_out(pair, str(error))
-                warnings.warn(
-                    f"round {record.id} could not be learned and is left out of the model ({error}). The campaign "
-                    "goes on; cancel the round if nobody needs it.",
-                    UnlearnableRoundWarning,
-                    stacklevel=2,
-                )
-                continue
-            self.pairs = [*self.pairs, pair]
-            self._sound = len(self.pairs), state
+        """Learn these rounds again, to find out which of them it was that cannot be learned."""
+        self._resume(view, pairs)
+        with self._unsafe(self.network):
+            state = self.policy.state()
+            for pair in pairs[len(self.pairs) :]:
+                record = view.ledger.rounds[pair[0]]
+                try:
+                    self._take(view, pair)
+                    self._check_scores(record)
+                    state = self._checked_state()
+                except _UnlearnableError as error:
+                    self.policy.restore(state)
+                    view.leave_out(pair, str(error))
+                    warnings.warn(
+                        f"round {record.id} could not be learned and is left out of the model ({error}). The campaign "
+                        "goes on; cancel the round if nobody needs it.",
+                        UnlearnableRoundWarning,
+                        stacklevel=2,
+                    )
+                else:
+                    self.pairs = [*self.pairs, pair]
 
     def _take(self, view: View, pair: Pair) -> None:
         """Let the policy learn one round."""

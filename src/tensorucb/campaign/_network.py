@@ -27,9 +27,8 @@ from tensorucb.memory import check_memory
 
 Users = F64 | UserProfile
 
-# A plain matrix is stored under this name alone, as it was before there were profiles; a part of one as "users_taste".
-_NAME, _PART = "users", "users_"
-_DEFAULT = "default_"
+# In front of the names of arrays that are stored: parts of what is known of users, and users of defaults.
+_PART, _DEFAULT = "users_", "default_"
 
 BY_USER = ("costs", "groups", "values", "consent")
 """What a campaign may know of each user beside features: fields of `Network`, checked by `user_columns`."""
@@ -164,18 +163,17 @@ def make_network(graph: Graph, users: ArrayLike | None, columns: Mapping[str, Ar
 def network_to_blob(network: Network) -> bytes:
     """The network as bytes, without ids."""
     graph = network.graph
-    users = network.users
-    parts = {_PART + part: array for part, array in _parts(users).items()}
     arrays: dict[str, NDArray[Any] | None] = {
         "sources": graph.sources,
         "targets": graph.targets,
         "born": network.born,
-        **(parts if isinstance(users, UserProfile) else {_NAME: users}),
+        **{_PART + part: array for part, array in _parts(network.users).items()},
         **network.columns,
         **{_DEFAULT + name: rows for name, rows in network.defaults.items()},
     }
     held = {name: array for name, array in arrays.items() if array is not None}
-    return pack_state("world", {"revision": network.revision, "users": graph.n_nodes}, held)
+    profile = isinstance(network.users, UserProfile)
+    return pack_state("world", {"revision": network.revision, "users": graph.n_nodes, "profile": profile}, held)
 
 
 def network_from_blob(data: bytes, ids: Sequence[int | str]) -> Network:
@@ -192,7 +190,7 @@ def network_from_blob(data: bytes, ids: Sequence[int | str]) -> Network:
         {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         for prefix in (_PART, _DEFAULT)
     )
-    users = UserProfile(**parts) if parts else arrays.get(_NAME)
+    users = UserProfile(**parts) if settings["profile"] else parts.get("features")
     columns = {name: arrays.get(name) for name in BY_USER}
     return Network(int(settings["revision"]), graph, users, arrays["born"], defaults, **columns)
 

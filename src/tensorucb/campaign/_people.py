@@ -136,11 +136,8 @@ class _Answers:
     def put(self, ids: Sequence[int | str], answer: str, now: float) -> set[int | str]:
         """Keep an answer; an empty one takes back what was said. Returns those who had another one."""
         changed = [user for user, held in zip(ids, self.of(ids), strict=True) if held != answer]
-        people = self.hashes(changed)
-        if answer:
-            self._session.put_preferences(self._number, [Preference(person, answer, now) for person in people])
-        else:
-            self._session.delete_preferences(self._number, people)
+        records = [Preference(person, answer, now) for person in self.hashes(changed)]
+        self._session.put_preferences(self._number, records)
         return set(changed)
 
     def hashes(self, ids: Iterable[int | str]) -> list[int]:

@@ -8,24 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tensorucb.campaign._handle import ERASING, find_campaign
+from tensorucb.campaign._handle import ERASING, TALLY, find_campaign
 from tensorucb.campaign._ledger import LEARNED
 from tensorucb.campaign._model import SNAPSHOTS
 from tensorucb.campaign._people import copied_preferences
 from tensorucb.campaign._webhook import WEBHOOK
-from tensorucb.checks import (
-    check_path,
-    check_slug,
-    check_text,
-    refusal,
-    shown,
-)
+from tensorucb.checks import check_path, check_slug, check_text, refusal, shown
 from tensorucb.errors import InputError, StoreError
 from tensorucb.store import open_store
 
 if TYPE_CHECKING:
     from tensorucb.store import SQLStore as Store
-
 
 STORAGE = "sqlite:///campaigns.db"
 
@@ -114,9 +107,10 @@ def copy_campaign(
 ) -> None:
     """Copy a campaign with its whole log under a new name, into the same store or another one.
 
-    What the model knows is not copied: the copy learns its rounds as they are. Nor is a webhook: a copy tells nobody.
-    Opt-outs go along; in another store also those of its users who opted out of all campaigns here. A copy in the same
-    store leaves the group of campaigns with a common contact cap, where the same contacts would count twice.
+    What the model knows is not copied: the copy learns and counts its rounds as they are. Nor is a webhook: a copy
+    tells nobody. Opt-outs go along; in another store also those of its users who opted out of all campaigns here. A
+    copy in the same store leaves the group of campaigns with a common contact cap, where the same contacts would count
+    twice.
 
     Examples
     --------
@@ -134,11 +128,10 @@ def copy_campaign(
         record = find_campaign(old, source, name)
         rounds = old.rounds(record.campaign)
         events = old.events(record.campaign)
-        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, ERASING, WEBHOOK))]
+        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, ERASING, WEBHOOK, TALLY))]
         blobs = {name: old.blob(record.campaign, name) for name in names}
-        numbers = [r.number for r in rounds]
-        reasons = {at: old.explanation(record.campaign, at) for at in numbers}
-        told = old.responses(record.campaign, 1, max(numbers, default=0), event_ids=True)
+        reasons = {r.number: old.explanation(record.campaign, r.number) for r in rounds}
+        told = old.responses(record.campaign, 1, len(rounds), event_ids=True)
         users = old.users(record.campaign)
         preferences = copied_preferences(old, record.campaign, users, other_store=to is not None)
         left = () if to is not None else ("contact_group",)

@@ -30,7 +30,8 @@ _FIRST_WAIT = 5.0  # seconds to the second attempt; it doubles with each one, so
 _PATIENCE = 10.0  # seconds that the receiver may take
 _LEASE = _PATIENCE + 5.0  # seconds for which a process that sends keeps the others from it, at least
 _REASON = 200  # characters of an error that are kept
-_SECRET = re.compile("whsec_[A-Za-z0-9+/]{22,}={0,2}")
+_URL = re.compile(r"https?://([^\s/@?#:\[\]]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/\S*)?")
+_SECRET = re.compile("whsec_([A-Za-z0-9+/]{4}){5,}[A-Za-z0-9+/]{2,4}={0,2}")
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class _Deliveries:
 
 def set_webhook(handle: Handle, url: str, secret: str | None) -> str:
     """Tell this address of every round that closes from now on; returns the secret."""
-    if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s]*)?", check_text("url", url)):
+    if not _URL.fullmatch(check_text("url", url)):
         raise refusal("url", "an address such as https://shop.example/rounds, without a password", url)
     if secret is None:
         secret = f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}"
@@ -183,7 +184,8 @@ def _document(handle: Handle, record: Round) -> bytes:
 
 def _send(url: str, secret: str, delivery: str, body: bytes, now: float) -> str | None:
     """Send a signed request; why it was not taken, or None."""
-    import urllib.error  # here, since few processes send anything
+    import http.client  # here, since few processes send anything
+    import urllib.error
     import urllib.request
 
     class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -207,7 +209,9 @@ def _send(url: str, secret: str, delivery: str, body: bytes, now: float) -> str 
     except urllib.error.HTTPError as error:
         with error:
             return f"the receiver answered {error.code}"
-    except (OSError, ValueError) as error:
+    except http.client.HTTPException:
+        return "the receiver's answer is no HTTP"
+    except (OSError, ValueError, OverflowError) as error:
         reason = getattr(error, "reason", error)
         return f"the receiver cannot be reached: {reason}"[:_REASON]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorucb._lazy import lazy_names
-from tensorucb.store._open import open_store
+from tensorucb.store._address import open_store
 
 if TYPE_CHECKING:
     from tensorucb.store._sql import MemoryStore, SQLStore

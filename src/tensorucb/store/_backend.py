@@ -13,19 +13,22 @@ from tensorucb.store._address import masked
 
 # The databases' own words for this are SQL: names of tables, columns and keys.
 HELD = "the store already holds such a row; nothing was written."
+LISTED = "{listed}"
+"""In a statement: any number of texts."""
 
 
 class Backend(Protocol):
     """One kind of database at one address.
 
     ``url`` opens the store again, with the password where there is one: not to be shown; ``shown`` is the same for
-    messages. ``tables`` is the query for the names of the tables in a store's way. Connections of a ``read_only`` one
-    cannot write.
+    messages. ``tables`` is the query for the names of the tables in a store's way, and ``listed`` the one for the texts
+    of a JSON list: a single value, however many there are. Connections of a ``read_only`` one cannot write.
     """
 
     url: str
     shown: str
     tables: str
+    listed: str
     timeout: float
     read_only: bool
 
@@ -58,9 +61,6 @@ class Backend(Protocol):
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
         """Insert many rows, each in the order of the table's columns."""
-
-    def among(self, column: sa.Column[Any], texts: Sequence[str]) -> sa.ColumnElement[bool]:
-        """Whether a column's value is one of any number of texts, as a single parameter."""
 
     def purge(self, engine: sa.Engine, timeout: float) -> None:
         """Make deleted content unrecoverable from the database's files; an error if others are in the way so long."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import psycopg
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 from tensorucb.errors import InputError, Mention, StoreError, TensorUCBError
 from tensorucb.store._address import said
@@ -72,6 +71,7 @@ class PostgresBackend(Backend):
     """A PostgreSQL database, which looks after its indexes itself, and may hold tables of other programs."""
 
     tables = "SELECT relname FROM pg_class WHERE left(relname, 10) = 'tensorucb_' AND pg_table_is_visible(oid)"
+    listed = "SELECT json_array_elements_text(CAST(:texts AS json))"
 
     def __init__(self, url: str, timeout: float, read_only: bool = False) -> None:
         super().__init__(url, timeout, read_only)
@@ -132,9 +132,6 @@ class PostgresBackend(Backend):
         with driver.cursor() as cursor, cursor.copy(command) as copy:
             for row in rows:
                 copy.write_row(row)
-
-    def among(self, column: sa.Column[Any], texts: Sequence[str]) -> sa.ColumnElement[bool]:
-        return column == sa.any_(sa.literal(list(texts), postgresql.ARRAY(sa.Text)))
 
     def purge(self, engine: sa.Engine, timeout: float) -> None:
         """Rewrite the tables and the planner's statistics, which quote values.

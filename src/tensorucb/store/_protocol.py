@@ -11,7 +11,7 @@ import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -25,14 +25,20 @@ from tensorucb.errors import FileFormatError, InputError, ShapeError
 Status = Literal["open", "closed", "cancelled"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class CampaignRecord:
-    """One campaign: its number in the store, its name, JSON settings and the moment it was created (unix seconds)."""
+    """One campaign: its number in the store, its name, JSON settings and the moment it was created (unix seconds).
+
+    ``events`` and ``rounds`` are how many it has, ``blobs`` the SHA-256 of each blob, as its session knows them.
+    """
 
     campaign: int
     name: str
-    settings: Mapping[str, Any]
+    settings: dict[str, Any]
     created: float
+    events: int = 0
+    rounds: int = 0
+    blobs: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

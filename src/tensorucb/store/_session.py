@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
-from typing import Any, Self
+from dataclasses import asdict, astuple, replace
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.sql.compiler import SQLCompiler
 
 from tensorucb.checks import check_id
 from tensorucb.errors import FileFormatError, InputError, StateError, UnknownIdError
 from tensorucb.store import _tables as tables
-from tensorucb.store._backend import HELD, Backend
+from tensorucb.store._backend import HELD, LISTED, Backend
 from tensorucb.store._protocol import (
     RANGE,
     CampaignRecord,
@@ -47,30 +48,22 @@ _TOKENS = "tokens"
 _LOGINS = "ended-logins"
 PIECE_BYTES = 1 << 26  # of a large blob: databases refuse values of a gigabyte
 
-_event = tables.event.c
-_round = tables.round_.c
-_COUNTS = sa.select(_round.campaign, _round.status, sa.func.count()).group_by(_round.status, _round.campaign)
+
+def _all_of(table: sa.Table) -> str:
+    return f"SELECT {', '.join(table.columns.keys())} FROM {table.name}"
 
 
-def _select(table: sa.Table, number: str | None = None) -> sa.Select[Any]:
-    """All columns of the rows of a campaign by key; those ``first`` to ``last`` by the column of that name.
-
-    They are sorted by that column if no key has it: sorted by key, SQLite would read all rows of the campaign.
-    """
-    keys = list(table.primary_key.columns)
-    statement = sa.select(table).where(table.c.campaign == sa.bindparam("campaign"))
-    if number is None:
-        return statement.order_by(*keys)
-    column = table.c[number]
-    statement = statement.where(column.between(sa.bindparam("first"), sa.bindparam("last")))
-    return statement.order_by(*(keys if number in table.primary_key.columns else (table.c.campaign, column)))
+def _between(table: sa.Table, number: str) -> str:
+    """The rows of a campaign, ``first`` to ``last`` by the column of that name."""
+    return f"{_all_of(table)} WHERE campaign = :campaign AND {number} BETWEEN :first AND :last"
 
 
-def _upsert(table: sa.Table, **changes: str) -> sa.TextClause:
+@functools.cache
+def _upsert(table: sa.Table, **changes: str) -> str:
     """Insert a row, or change the one of the same key: all other columns, or these."""
     names, key = table.columns.keys(), table.primary_key.columns.keys()
     changes = changes or {name: f"excluded.{name}" for name in names[len(key) :]}
-    return sa.text(
+    return (
         f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)}) "
         f"ON CONFLICT ({', '.join(key)}) "
         f"DO UPDATE SET {', '.join(f'{name} = {change}' for name, change in changes.items())}"
@@ -81,81 +74,37 @@ def _sum(name: str) -> str:
     return f"({tables.digest.name}.{name} + excluded.{name}) % {RANGE}"
 
 
-def _delete(table: sa.Table, *columns: str) -> sa.TextClause:
-    """Delete the rows with these values in these columns."""
-    return sa.text(f"DELETE FROM {table.name} WHERE {' AND '.join(f'{name} = :{name}' for name in columns)}")
+def _names_of(campaigns: str) -> str:
+    """Names of campaigns by their numbers, oldest first."""
+    return f"SELECT name FROM {tables.campaign.name} WHERE campaign IN ({campaigns}) ORDER BY campaign"
 
 
-# Made once: making a statement takes as long as running it.
-_CAMPAIGNS = sa.select(tables.campaign).order_by(tables.campaign.c.campaign)
-_CAMPAIGN = _select(tables.campaign)
-_EVENTS = _select(tables.event, "seq")
-_ROUNDS = _select(tables.round_, "number")
-_EXPLANATION = _select(tables.explanation, "round")
-_RESPONSES = _select(tables.response, "round")
-_EVENT_IDS = _select(tables.event_id, "round")
-_DIGESTS = _select(tables.digest, "round")
-_PIECES = _select(tables.blob).where(tables.blob.c.name == sa.bindparam("name"))
-_PUT = {table: _upsert(table) for table in (tables.campaign, tables.event, tables.round_, tables.explanation)}
-_DIGEST_OF_EXPLANATION = _upsert(tables.digest, explanation="excluded.explanation")
-_DIGEST_OF_RESPONSES = _upsert(tables.digest, responses=_sum("responses"), event_ids=_sum("event_ids"))
-_DELETE_BLOB = _delete(tables.blob, "campaign", "name")
-_DELETE_RESPONSES = _delete(tables.response, "campaign", "round")
-_DELETE_EVENT_IDS = _delete(tables.event_id, "campaign", "round")
-_NO_RESPONSES = sa.text(
+_CAMPAIGNS = f"{_all_of(tables.campaign)} ORDER BY campaign"
+_CAMPAIGN = f"{_all_of(tables.campaign)} WHERE campaign = :campaign"
+_DUE = _names_of(f"SELECT campaign FROM {tables.round_.name} WHERE status = 'open' AND deadline <= :now")
+_HOLDING = _names_of(f"SELECT campaign FROM {tables.blob.name} WHERE name = :blob")
+_PIECES = f"{_all_of(tables.blob)} WHERE campaign = :campaign AND name = :name ORDER BY piece"
+_EVENTS = f"{_between(tables.event, 'seq')} ORDER BY seq"
+_EVENTS_OF_KINDS = f"{_between(tables.event, 'seq')} AND kind IN ({LISTED}) ORDER BY seq"
+_ROUNDS = f"{_between(tables.round_, 'number')} ORDER BY number"
+_ROUNDS_SINCE = f"{_all_of(tables.round_)} WHERE campaign = :campaign AND opened > :moment ORDER BY number"
+_COUNTS = f"SELECT campaign, status, count(*) FROM {tables.round_.name} GROUP BY status, campaign"
+_EXPLANATION = _between(tables.explanation, "round")
+_RESPONSES = f"{_between(tables.response, 'round')} ORDER BY round, seq"
+_EVENT_IDS = _between(tables.event_id, "round")
+_KNOWN = f"SELECT name, round, seq, place FROM {tables.event_id.name} WHERE campaign = :campaign AND name IN ({LISTED})"
+_DIGESTS = _between(tables.digest, "round")
+_NO_RESPONSES = (
     f"UPDATE {tables.digest.name} SET responses = 0, event_ids = 0 WHERE campaign = :campaign AND round = :round"
 )
-_DELETE_OWNED = [_delete(table, "campaign") for table in tables.OWNED]
-
-
-def _names_of(campaigns: sa.Select[Any]) -> sa.Select[Any]:
-    """Names of campaigns by their numbers, oldest first."""
-    table = tables.campaign.c
-    return sa.select(table.name).where(table.campaign.in_(campaigns)).order_by(table.campaign)
-
-
-_DUE = _names_of(sa.select(_round.campaign).where(_round.status == "open", _round.deadline <= sa.bindparam("now")))
-_HOLDING = _names_of(sa.select(tables.blob.c.campaign).where(tables.blob.c.name == sa.bindparam("blob")))
 _ROUND = "round {number} of campaign {campaign}"
-_ALL = {"first": -(2**63) + 1, "last": 2**63 - 1}
 
 
-_compiled_once: dict[tuple[sa.Executable, str], SQLCompiler] = {}
-
-
-def _compiled(statement: sa.Select[Any] | sa.TextClause, dialect: sa.Dialect) -> SQLCompiler:
-    """A statement that is made once, in the words of a database."""
-    key = (statement, dialect.name)
-    if key not in _compiled_once:
-        _compiled_once[key] = statement.compile(dialect=dialect)
-    return _compiled_once[key]
-
-
-@dataclass
-class _CampaignRow:
-    """The row of a campaign: how many events and rounds it has, and the SHA-256 of each blob."""
-
-    campaign: int
-    name: str
-    settings: str
-    created: float
-    events: int = 0
-    rounds: int = 0
-    blobs: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, row: Row) -> Self:
-        """As it is stored."""
-        return cls(*(*row[:-1], json.loads(row[-1])))
-
-    def to_row(self) -> Row:
-        """As it will be stored."""
-        counts = (self.campaign, self.name, self.settings, self.created, self.events, self.rounds)
-        return with_digest((*counts, dump_json(self.blobs)))
-
-    def record(self) -> CampaignRecord:
-        """What callers see of it."""
-        return CampaignRecord(self.campaign, self.name, json.loads(self.settings), self.created)
+@functools.cache
+def _spelled(statement: str, paramstyle: str, listed: str) -> str:
+    """A statement in the words of a driver; here values are ``:name``, and one that is a list is `LISTED`."""
+    statement = statement.replace(LISTED, listed)
+    return statement if paramstyle == "named" else re.sub(r":(\w+)", r"%(\1)s", statement.replace("%", "%%"))
 
 
 class Session:
@@ -169,15 +118,15 @@ class Session:
         self._connection = connection
         self._writable = writable
         self._pid: int | None = os.getpid()
-        self._campaigns: dict[int, _CampaignRow | None] = {}
+        self._campaigns: dict[int, CampaignRecord | None] = {}
         self._changed: set[int] = set()
 
     def finish(self) -> None:
         """Write what all changes together mean for the rows of campaigns."""
         for number in sorted(self._changed):
-            row = self._campaigns[number]
-            if row is not None:
-                self._put(tables.campaign, row.to_row())
+            record = self._campaigns[number]
+            if record is not None:
+                self._put(tables.campaign, _campaign_row(record))
         self._changed.clear()
 
     def end(self) -> None:
@@ -190,33 +139,23 @@ class Session:
         if change and not self._writable:
             raise StateError("this is a read-only view; write inside `with store.write() as session`.")
 
-    def _run(self, statement: sa.Select[Any] | sa.TextClause, **values: Any) -> list[Row]:
-        """The rows of a statement that is made once, run on the driver's own cursor.
+    def _run(self, statement: str, **values: Any) -> list[Row]:
+        """The rows of a statement, run on the driver's own cursor.
 
         SQLAlchemy's way takes a tenth of a millisecond more, several times what the database takes.
         """
         self._check(change=False)
         dialect = self._connection.dialect
-        compiled = _compiled(statement, dialect)
-        parameters: Any = compiled.construct_params(values)
-        if compiled.positiontup is not None:
-            parameters = [parameters[name] for name in compiled.positiontup]
         connection: Any = self._connection.connection
         cursor = connection.cursor()
         try:
             with damage_named(self._backend.shown):
-                cursor.execute(compiled.string, parameters)
+                cursor.execute(_spelled(statement, dialect.paramstyle, self._backend.listed), values)
                 return list(cursor.fetchall()) if cursor.description else []
         except Exception as error:
             if isinstance(error, dialect.loaded_dbapi.Error) and dialect.is_disconnect(error, connection, cursor):
                 self._connection.invalidate(error)  # what is broken is used by nobody else
             raise
-
-    def _query(self, statement: sa.Select[Any], **values: Any) -> list[Row]:
-        """The rows of a statement that is made for this call."""
-        self._check(change=False)
-        with damage_named(self._backend.shown):
-            return [tuple(row) for row in self._connection.execute(statement, values)]
 
     def _digested(self, rows: list[Row], words: str) -> list[Row]:
         """Whole rows that end with their digest, which is taken off; an error, in these words, if it is not theirs."""
@@ -233,21 +172,25 @@ class Session:
     def _damaged(self, what: str) -> FileFormatError:
         return FileFormatError(f"{self._backend.shown} is damaged: {what} cannot be read as written. Use a backup.")
 
-    def _put(self, table: sa.Table, row: Row, statement: sa.TextClause | None = None) -> None:
-        """Insert a whole row, or change the one of the same key, perhaps by a statement of its own."""
-        self._run(_PUT[table] if statement is None else statement, **dict(zip(table.columns.keys(), row, strict=True)))
+    def _put(self, table: sa.Table, row: Row, **changes: str) -> None:
+        """Insert a whole row, or change the one of the same key: all other columns, or these."""
+        self._run(_upsert(table, **changes), **dict(zip(table.columns.keys(), row, strict=True)))
+
+    def _delete(self, table: sa.Table, **values: Any) -> None:
+        """Delete the rows with these values."""
+        self._run(f"DELETE FROM {table.name} WHERE {' AND '.join(f'{name} = :{name}' for name in values)}", **values)
 
     # -- campaigns --
 
     def campaigns(self) -> list[CampaignRecord]:
         """All campaigns, oldest first."""
         for row in self._digested(self._run(_CAMPAIGNS), "its list of campaigns"):
-            self._campaigns.setdefault(row[0], _CampaignRow.of(row))
-        found = {number: row for number, row in self._campaigns.items() if row is not None}
+            self._campaigns.setdefault(row[0], _campaign_record(row))
+        found = {number: record for number, record in self._campaigns.items() if record is not None}
         numbers = self._numbers()["campaigns"]
         if sorted(found) != [_STORE, *numbers]:
             raise self._damaged("its list of campaigns")
-        return [found[number].record() for number in numbers]
+        return [found[number] for number in numbers]
 
     def campaign(self, name: str) -> CampaignRecord | None:
         """The campaign of that name, if there is one."""
@@ -257,57 +200,55 @@ class Session:
         """A new campaign; a name that exists is an :class:`~tensorucb.errors.InputError`."""
         self._check(change=True)
         check_texts([name], "a campaign's name")
-        text = dump_json(settings)
+        own = json.loads(dump_json(settings))
         if self.campaign(name) is not None:
             raise InputError(f"there is a campaign called {name!r} already; load it, or choose another name.")
-        numbers = self._numbers()
-        number = numbers["last"] + 1  # that of a deleted campaign is never given again
-        row = _CampaignRow(number, name, text, float(created))
-        self._add_campaign(row)
-        self._put_numbers({"campaigns": [*numbers["campaigns"], number], "last": number})
-        return row.record()
+        numbers = self._changing(_STORE).settings
+        numbers["last"] += 1  # that of a deleted campaign is never given again
+        numbers["campaigns"].append(numbers["last"])
+        return self._add_campaign(CampaignRecord(numbers["last"], name, own, float(created)))
 
-    def _add_campaign(self, row: _CampaignRow) -> None:
-        self._insert(tables.campaign, [row.to_row()])
-        self._campaigns[row.campaign] = row
+    def _add_campaign(self, record: CampaignRecord) -> CampaignRecord:
+        self._insert(tables.campaign, [_campaign_row(record)])
+        self._campaigns[record.campaign] = record
+        return record
 
     def _numbers(self) -> dict[str, Any]:
         """The numbers of all campaigns, and the last one that was given."""
-        row = self._row(_STORE)
-        if row is None:
+        record = self._record(_STORE)
+        if record is None:
             raise self._damaged("its list of campaigns")
-        numbers: dict[str, Any] = json.loads(row.settings)
-        return numbers
+        return record.settings
 
-    def _put_numbers(self, numbers: Mapping[str, Any]) -> None:
-        self._changing(_STORE).settings = dump_json(numbers)
-
-    def _row(self, campaign: int) -> _CampaignRow | None:
+    def _record(self, campaign: int) -> CampaignRecord | None:
         """What a campaign has; None if there is no such campaign."""
         if campaign not in self._campaigns:
             rows = self._digested(self._run(_CAMPAIGN, campaign=campaign), "its list of campaigns")
-            self._campaigns[campaign] = _CampaignRow.of(rows[0]) if rows else None
+            self._campaigns[campaign] = _campaign_record(rows[0]) if rows else None
             if not rows and campaign in self._numbers()["campaigns"]:
                 raise self._damaged("its list of campaigns")
         return self._campaigns[campaign]
 
-    def _changing(self, campaign: int) -> _CampaignRow:
+    def _held(self, campaign: int) -> CampaignRecord:
+        """The same, with nothing in it if there is no such campaign."""
+        return self._record(campaign) or CampaignRecord(campaign, "", {}, 0.0)
+
+    def _changing(self, campaign: int) -> CampaignRecord:
         """What a campaign has, to be changed; refused in a read-only view, or if there is no such campaign."""
         self._check(change=True)
-        row = self._row(campaign)
-        if row is None:
+        record = self._record(campaign)
+        if record is None:
             raise UnknownIdError(f"the store holds no campaign number {campaign}.")
         self._changed.add(campaign)
-        return row
+        return record
 
     def delete_campaign(self, campaign: int) -> None:
         """Remove a campaign and all that belongs to it."""
         self._changing(campaign)
-        for statement in _DELETE_OWNED:
-            self._run(statement, campaign=campaign)
+        for table in tables.OWNED:
+            self._delete(table, campaign=campaign)
         self._campaigns[campaign] = None
-        numbers = self._numbers()
-        self._put_numbers({**numbers, "campaigns": [other for other in numbers["campaigns"] if other != campaign]})
+        self._changing(_STORE).settings["campaigns"].remove(campaign)
 
     def campaigns_with(self, blob: str) -> list[str]:
         """Names of the campaigns that have a blob of this name, oldest first."""
@@ -317,18 +258,17 @@ class Session:
 
     def blobs(self, campaign: int, prefix: str = "") -> list[str]:
         """Names of the stored blobs that start with ``prefix``, sorted."""
-        row = self._row(campaign)
-        return [] if row is None else sorted(name for name in row.blobs if name.startswith(prefix))
+        return sorted(name for name in self._held(campaign).blobs if name.startswith(prefix))
 
     def blob(self, campaign: int, name: str) -> bytes | None:
         """A stored blob, if there is one."""
-        row = self._row(campaign)
-        if row is None or name not in row.blobs:
+        written = self._held(campaign).blobs.get(name)
+        if written is None:
             return None
         pieces = self._run(_PIECES, campaign=campaign, name=name)
         # A flipped bit can make SQLite give back a text or a number instead.
         data = b"".join(data for *_, data in pieces if isinstance(data, bytes))
-        if [piece for *_, piece, _ in pieces] != list(range(len(pieces))) or _sha256(data) != row.blobs[name]:
+        if [piece for *_, piece, _ in pieces] != list(range(len(pieces))) or _sha256(data) != written:
             raise self._damaged(f"blob {name!r}")
         return data
 
@@ -343,10 +283,10 @@ class Session:
 
     def delete_blobs(self, campaign: int, names: Iterable[str]) -> None:
         """Remove blobs; names that do not exist are fine."""
-        row = self._changing(campaign)
-        for name in set(names) & row.blobs.keys():
-            self._run(_DELETE_BLOB, campaign=campaign, name=name)
-            del row.blobs[name]
+        held = self._changing(campaign).blobs
+        for name in set(names) & held.keys():
+            self._delete(tables.blob, campaign=campaign, name=name)
+            del held[name]
 
     def _document(self, campaign: int, name: str) -> list[Any]:
         """A blob that is a list in JSON; an empty one if there is none."""
@@ -362,7 +302,6 @@ class Session:
 
     def add_users(self, campaign: int, ids: Sequence[int | str]) -> None:
         """New users, behind the others."""
-        self._check(change=True)
         everybody = [*self.users(campaign), *(check_id("a user's id", value) for value in ids)]
         if len(set(everybody)) != len(everybody):
             raise InputError(HELD)
@@ -375,18 +314,11 @@ class Session:
         return [Preference(*entry) for entry in self._document(campaign, _PREFERENCES)]
 
     def put_preferences(self, campaign: int, records: Sequence[Preference]) -> None:
-        """What these people said last; whatever is stored of them before goes."""
-        self._changing(campaign)
+        """What these people said last, in place of what is stored of them; an empty answer leaves nothing."""
         check_texts((record.answer for record in records), "an answer")
         held = {record.person: record for record in (*self.preferences(campaign), *records)}
-        self._put_document(campaign, _PREFERENCES, [astuple(held[person]) for person in sorted(held)])
-
-    def delete_preferences(self, campaign: int, people: Iterable[int]) -> None:
-        """Forget what these people said; those who said nothing are fine."""
-        self._changing(campaign)
-        gone = set(people)
-        left = [astuple(record) for record in self.preferences(campaign) if record.person not in gone]
-        self._put_document(campaign, _PREFERENCES, left)
+        answers = [astuple(held[person]) for person in sorted(held) if held[person].answer]
+        self._put_document(campaign, _PREFERENCES, answers)
 
     # -- the log --
 
@@ -396,11 +328,11 @@ class Session:
         """Append to the log; returns the event's sequence number."""
         check_texts([kind], "an event's kind")
         text = dump_json(payload)
-        row = self._changing(campaign)
+        record = self._changing(campaign)
         # Writers come one after another, so that numbers follow the order of commits.
-        row.events += 1
-        self._insert(tables.event, [with_digest((campaign, row.events, kind, round_number, text, float(created)))])
-        return row.events
+        record.events += 1
+        self._insert(tables.event, [with_digest((campaign, record.events, kind, round_number, text, float(created)))])
+        return record.events
 
     def events(self, campaign: int, since: int = 0, kinds: Sequence[str] | None = None) -> list[EventRecord]:
         """Events with ``seq > since`` in order; of these kinds alone, if there are any."""
@@ -408,10 +340,9 @@ class Session:
         if since >= last:
             return []
         span = {"campaign": campaign, "first": since + 1, "last": last}
-        if kinds is None:
-            rows = self._run(_EVENTS, **span)
-        else:
-            rows = self._query(_EVENTS.where(_event.kind.in_(kinds)), **span)
+        rows = (
+            self._run(_EVENTS, **span) if kinds is None else self._run(_EVENTS_OF_KINDS, **span, texts=_listed(kinds))
+        )
         rows = self._digested(rows, "event {number} of campaign {campaign}")
         if kinds is None and len(rows) != last - since:
             raise self._damaged(f"the log of campaign {campaign}")
@@ -419,8 +350,7 @@ class Session:
 
     def last_event(self, campaign: int) -> int:
         """The number of the log's last event; 0 if it is empty, or if there is no such campaign."""
-        row = self._row(campaign)
-        return 0 if row is None else row.events
+        return self._held(campaign).events
 
     def replace_event_payload(self, campaign: int, seq: int, payload: Mapping[str, Any]) -> None:
         """Rewrite an event's payload: only for removing a person."""
@@ -434,18 +364,17 @@ class Session:
 
     def rounds(self, campaign: int) -> list[RoundRecord]:
         """All rounds by number."""
-        row = self._row(campaign)
-        return [] if row is None else self._rounds(campaign, 1, row.rounds)
+        return self._rounds(campaign, 1, self._held(campaign).rounds)
 
     def rounds_since(self, campaign: int, moment: float) -> list[RoundRecord]:
         """Rounds that were opened after a moment, by number."""
-        rows = self._digested(self._query(_ROUNDS.where(_round.opened > moment), campaign=campaign, **_ALL), _ROUND)
+        rows = self._digested(self._run(_ROUNDS_SINCE, campaign=campaign, moment=moment), _ROUND)
         return [_round_record(row) for row in rows]
 
     def round(self, campaign: int, number: int) -> RoundRecord | None:
         """The round of that number, if there is one."""
-        row = self._row(campaign)
-        return self._rounds(campaign, number, number)[0] if row is not None and 0 < number <= row.rounds else None
+        there = 0 < number <= self._held(campaign).rounds
+        return self._rounds(campaign, number, number)[0] if there else None
 
     def _rounds(self, campaign: int, first: int, last: int) -> list[RoundRecord]:
         """Rounds that must be there."""
@@ -458,14 +387,14 @@ class Session:
         """Store the next round, or replace the one of the same number."""
         check_texts([record.id, record.request_id, record.status], "a round's id or request id")
         payload = dump_json(record.payload)
-        row = self._changing(campaign)
-        if not 0 < record.number <= row.rounds + 1:
-            raise InputError(f"the next round has number {row.rounds + 1}; got {record.number}.")
+        held = self._changing(campaign)
+        if not 0 < record.number <= held.rounds + 1:
+            raise InputError(f"the next round has number {held.rounds + 1}; got {record.number}.")
         moments = (None if moment is None else float(moment) for moment in (record.deadline, record.closed))
         opened = (record.number, record.id, record.status, float(record.opened), *moments)
         stored = with_digest((campaign, *opened, record.revision, record.request_id, payload))
         self._put(tables.round_, stored)
-        row.rounds = max(row.rounds, record.number)
+        held.rounds = max(held.rounds, record.number)
 
     def round_counts(self) -> dict[int, dict[str, int]]:
         """For each campaign that has rounds, how many of each status."""
@@ -492,8 +421,8 @@ class Session:
         self._changing(campaign)
         row = (campaign, round_number, data)
         self._put(tables.explanation, row)
-        # 0 stands for none.
-        self._put(tables.digest, (campaign, round_number, 0, 0, digest(row) + 1), _DIGEST_OF_EXPLANATION)
+        digests = (campaign, round_number, 0, 0, digest(row) + 1)  # 0 stands for none
+        self._put(tables.digest, digests, explanation="excluded.explanation")
 
     # -- responses --
 
@@ -544,24 +473,23 @@ class Session:
         self._insert(tables.response, [(campaign, *batch)])
         self._insert(tables.event_id, [(campaign, *row) for row in named])
         sums = (campaign, round_number, digest_sum([batch]), digest_sum(named), 0)
-        self._put(tables.digest, sums, _DIGEST_OF_RESPONSES)
+        self._put(tables.digest, sums, responses=_sum("responses"), event_ids=_sum("event_ids"))
 
     def known_event_ids(self, campaign: int, event_ids: Sequence[str]) -> dict[str, tuple[int, Content]]:
         """The round and the content of what is stored under these event ids."""
         if not event_ids:
             return {}
         check_texts(event_ids, "an event id")
-        column = tables.event_id.c
-        query = sa.select(column.name, column.round, column.seq, column.place).where(
-            column.campaign == campaign, self._backend.among(column.name, event_ids)
-        )
-        lines = self._query(query)
+        lines = self._run(_KNOWN, campaign=campaign, texts=_listed(event_ids))
         contents = {
             key: rows.contents
             for number in {number for _, number, *_ in lines}
             for key, rows in self._batches(campaign, number, number, event_ids=False).items()
         }
-        return {name: (number, contents[number, seq][place]) for name, number, seq, place in lines}
+        try:
+            return {name: (number, contents[number, seq][place]) for name, number, seq, place in lines}
+        except (LookupError, TypeError):
+            raise self._damaged(f"an event id of campaign {campaign}") from None
 
     def erase_user(self, campaign: int, row: int) -> int:
         """Remove a user and every response that names them; users behind them move up by one row, here and there.
@@ -572,10 +500,11 @@ class Session:
         ids = self.users(campaign)
         self._put_document(campaign, _IDS, [*ids[:row], *ids[row + 1 :]])
         gone: set[tuple[int, Content]] = set()  # a row that brought an amount later repeats its response
-        for _, number, *_ in self._run(_DIGESTS, campaign=campaign, **_ALL):
+        for _, number, *_ in self._run(_DIGESTS, campaign=campaign, first=-(2**63) + 1, last=2**63 - 1):
             batches = self._batches(campaign, number, number, event_ids=True)
-            for statement in (_DELETE_RESPONSES, _DELETE_EVENT_IDS, _NO_RESPONSES):
-                self._run(statement, campaign=campaign, round=number)
+            for table in (tables.response, tables.event_id):
+                self._delete(table, campaign=campaign, round=number)
+            self._run(_NO_RESPONSES, campaign=campaign, round=number)
             for (_, seq), rows in batches.items():
                 gone.update((number, content) for content in rows.take(rows.names(row)).contents)
                 self.add_responses(campaign, number, without_user(rows, row), seq)
@@ -614,7 +543,7 @@ class Session:
 
     def found(self, secret: bytes) -> None:
         """Begin a store that is being made; this is its secret."""
-        self._add_campaign(_CampaignRow(_STORE, "", dump_json({"campaigns": [], "last": 0}), 0.0))
+        self._add_campaign(CampaignRecord(_STORE, "", {"campaigns": [], "last": 0}, 0.0))
         self.put_blob(_STORE, _SECRET, secret)
 
     def ended_logins(self) -> dict[str, float]:
@@ -629,6 +558,21 @@ class Session:
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return json.dumps(list(texts))
+
+
+def _campaign_row(record: CampaignRecord) -> Row:
+    """As it is stored."""
+    texts = {"settings": dump_json(record.settings), "blobs": dump_json(record.blobs)}
+    return with_digest(tuple({**vars(record), **texts}.values()))
+
+
+def _campaign_record(row: Row) -> CampaignRecord:
+    record = CampaignRecord(*row)
+    return replace(record, settings=json.loads(row[2]), blobs=json.loads(row[-1]))
 
 
 def _round_record(row: Row) -> RoundRecord:

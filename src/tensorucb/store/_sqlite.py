@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sqlite3
@@ -27,6 +26,7 @@ class SQLiteBackend(Backend):
     """A SQLite file at an absolute path."""
 
     tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    listed = "SELECT value FROM json_each(:texts)"
     durable = True
 
     def __init__(self, path: Path, timeout: float, read_only: bool = False) -> None:
@@ -39,7 +39,9 @@ class SQLiteBackend(Backend):
 
     def engine(self) -> sa.Engine:
         # All are kept (0: without a limit): a connection is a file handle, and to open one takes a call's time.
-        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=0)
+        engine = sa.create_engine(
+            "sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=0, paramstyle="named"
+        )
         beside = self._beside_open = {}  # a child process does not use its parent's connections
         sa.event.listen(engine, "close", lambda driver, record: beside.pop(driver, None))
         return engine
@@ -108,27 +110,23 @@ class SQLiteBackend(Backend):
             return
         if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal":
             return
-        deadline = time.monotonic() + self.timeout
-        while True:
-            try:
-                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-                return
-            except sa.exc.OperationalError as error:
-                # SQLite's own busy timeout does not cover the switch, which other processes may be making as well.
-                if _name(error.orig) != "SQLITE_BUSY" or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
+        # SQLite's own busy timeout does not cover the switch, which other processes may be making as well.
+        self._patiently(connection, "PRAGMA journal_mode=WAL")
 
     def begin_write(self, connection: sa.Connection) -> None:
         """``BEGIN IMMEDIATE``: one that reads first and writes later fails whenever another writer came between."""
+        self._patiently(connection, "BEGIN IMMEDIATE")
+        self.check_in_place(connection)
+
+    def _patiently(self, connection: sa.Connection, command: str) -> None:
+        """Run a command, again and again while others are in its way."""
         began = time.monotonic()
         cursor = connection.connection.cursor()
         cursor.execute("PRAGMA busy_timeout=0")
         try:
             while True:
                 try:
-                    cursor.execute("BEGIN IMMEDIATE")
-                    self.check_in_place(connection)
+                    cursor.execute(command).fetchall()
                     return
                 except sqlite3.OperationalError as error:
                     waited = time.monotonic() - began
@@ -150,11 +148,6 @@ class SQLiteBackend(Backend):
         marks = ", ".join("?" for _ in table.columns)
         cursor = connection.connection.cursor()
         cursor.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", rows)  # type: ignore[arg-type]
-
-    def among(self, column: sa.Column[Any], texts: Sequence[str]) -> sa.ColumnElement[bool]:
-        # A JSON list, which SQLite opens into a table: no limit on the number of parameters.
-        values = sa.func.json_each(json.dumps(list(texts))).table_valued("value")
-        return column.in_(sa.select(values.c.value))
 
     def purge(self, engine: sa.Engine, timeout: float) -> None:
         """Empty the write-ahead log, rewrite the file without its free pages, and empty the log again."""

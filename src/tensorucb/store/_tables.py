@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-LAYOUT = "2026-11-19.1"
+LAYOUT = "2026-11-19.2"
 """The mark of these tables, of how `_protocol` packs batches, and of what campaigns keep in blobs. Whoever changes any
 of these gives another mark: a store that has another one is refused when it is opened."""
 
