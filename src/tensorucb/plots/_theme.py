@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import altair as alt
 import numpy as np
+import polars as pl
 
 from tensorucb.checks import check_choice, check_text
 
@@ -40,9 +41,10 @@ _INKS = {
 }
 
 
-def chart_of(rows: Sequence[Mapping[str, Any]], **properties: Any) -> Any:
+def chart_of(rows: pl.DataFrame | Sequence[Mapping[str, Any]], **properties: Any) -> Any:
     """A chart of rows that are part of the figure."""
-    return alt.Chart(alt.Data(values=list(rows)), **properties)
+    values = rows.to_dicts() if isinstance(rows, pl.DataFrame) else list(rows)
+    return alt.Chart(alt.Data(values=values), **properties)
 
 
 def formatted(form: str, *fields: str) -> list[Any]:
