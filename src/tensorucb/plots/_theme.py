@@ -62,18 +62,6 @@ def told_apart(field: str, labels: Iterable[str], legend: Any, **looks: Iterable
     }
 
 
-def interval_layers(base: Any, value: str, *, no_effect: bool, **x: Any) -> list[Any]:
-    """A number on its interval, ``low`` to ``high``; beside a dashed line at ``no_effect``, which is 0."""
-    layers = [
-        base.mark_rule(strokeWidth=8, opacity=0.3, color=BLUE).encode(x=alt.X("low:Q", **x), x2="high:Q"),
-        base.mark_point(filled=True, size=110, opacity=1, color=BLUE).encode(x=alt.X(f"{value}:Q", **x)),
-    ]
-    if no_effect:
-        zero = chart_of([{"at": 0}]).mark_rule(strokeDash=[6, 4], strokeWidth=1.6)
-        layers.insert(0, zero.encode(x=alt.X("at:Q", **x)))
-    return layers
-
-
 def titled(
     chart: Any,
     title: str,

@@ -19,7 +19,15 @@ from pydantic import BaseModel, Field
 from tensorucb.campaign import Campaign, CampaignProgress
 from tensorucb.errors import call
 from tensorucb.plots import specification
-from tensorucb.plots._campaign import believed_and_observed, goes_together, lift_interval, strategies_by_product
+from tensorucb.plots._campaign import (
+    Measure,
+    believed_and_observed,
+    goes_together,
+    lift_interval,
+    measures,
+    side_by_side,
+    strategies_by_product,
+)
 from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, GROUPS, LIFT, SEGMENTS
 from tensorucb.plots._rounds import (
     expected_and_observed,
@@ -28,7 +36,6 @@ from tensorucb.plots._rounds import (
     running_spend,
     running_sums,
 )
-from tensorucb.plots._side_by_side import Measure, measures, side_by_side
 from tensorucb.plots._theme import distinct
 from tensorucb.service._learned import Learned, what_was_learned
 from tensorucb.service._open import tag_of
