@@ -18,7 +18,6 @@ from pydantic import BaseModel, Field
 
 from tensorucb.campaign import Campaign, CampaignProgress
 from tensorucb.errors import call
-from tensorucb.plots import specification
 from tensorucb.plots._campaign import (
     Measure,
     believed_and_observed,
@@ -29,6 +28,7 @@ from tensorucb.plots._campaign import (
     strategies_by_product,
 )
 from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, GROUPS, LIFT, SEGMENTS
+from tensorucb.plots._report import page_document
 from tensorucb.plots._rounds import (
     expected_and_observed,
     running_calibration,
@@ -127,14 +127,6 @@ class Chart(NamedTuple):
         """The figure in a list."""
         return FigureLine(figure=self.figure, title=self.title, about=self.about)
 
-    def document(self, *, responsive: bool = True) -> dict[str, Any]:
-        """The figure in Vega-Lite; several parts side by side cannot fit a container by themselves."""
-        document = specification(self.draw(), responsive=responsive)
-        # Readers put their own theme there, light or dark; no address of a schema is needed.
-        for key in ("$schema", "config"):
-            document.pop(key, None)
-        return document
-
 
 @router.get(f"{CAMPAIGN}/figures")
 @reads
@@ -152,7 +144,7 @@ async def figure(at: ForReader, figure: str, progress: Progress) -> dict[str, An
         chart = next((chart for chart in charts if chart.figure == figure), None)
         if chart is None:
             raise missing("there is no such figure now; ", call("figures"), " lists those that can be drawn.")
-        return chart.document()
+        return page_document(chart.draw())
 
     of_model = figure in (_USERS_FIGURE, _STRATEGIES_FIGURE)
     return await at.read(drawn, learned=of_model)
@@ -169,23 +161,24 @@ def _progress_charts(at: At, selected: Callable[[At], CampaignProgress]) -> list
     closed = sum(entry.within is not None for entry in rounds)
     spent = sum(entry.spend is not None for entry in rounds)
     expected = any(entry.expected is not None for entry in rounds)
-    rates = {"products": progress.products, "strategies": progress.strategies}
-    expectation = Chart("expected", "Responses beside expectation", EXPECTED, partial(expected_and_observed, progress))
     trust = partial(running_calibration, progress)
-    by_segment = partial(believed_and_observed, progress.segments, "groups")
     charts = [
-        (expected, expectation),
-        (closed >= FEWEST, Chart("sums", "Reach so far", "", partial(running_sums, progress))),
-        (closed >= FEWEST, Chart("calibration", "Can the forecasts be trusted?", CALIBRATION, trust)),
-        (len(lost) >= FEWEST, Chart("regret", _LOST_TITLE, _LOST, partial(running_loss, progress, lost))),
-        (lift is not None, Chart("lift", "Does contact change anything?", LIFT, partial(lift_interval, lift))),
-        (spent >= FEWEST, Chart("spend", "Spending", "", partial(running_spend, progress))),
-        (len(progress.segments) > 1, Chart("segments", f"Rates by {progress.segment}", SEGMENTS, by_segment)),
+        (expected, "expected", "Responses beside expectation", EXPECTED, partial(expected_and_observed, progress)),
+        (closed >= FEWEST, "sums", "Reach so far", "", partial(running_sums, progress)),
+        (closed >= FEWEST, "calibration", "Can the forecasts be trusted?", CALIBRATION, trust),
+        (len(lost) >= FEWEST, "regret", _LOST_TITLE, _LOST, partial(running_loss, progress, lost)),
+        (lift is not None, "lift", "Does contact change anything?", LIFT, partial(lift_interval, lift)),
+        (spent >= FEWEST, "spend", "Spending", "", partial(running_spend, progress)),
     ]
-    for what, groups in rates.items():
+    rates = [
+        ("segments", f"Rates by {progress.segment}", SEGMENTS, "groups", progress.segments),
+        ("products", "Rates of products", GROUPS, "products", progress.products),
+        ("strategies", "Rates of strategies", GROUPS, "strategies", progress.strategies),
+    ]
+    for name, title, about, what, groups in rates:
         enough = sum(group.believed is not None for group in groups) > 1
-        charts.append((enough, Chart(what, f"Rates of {what}", GROUPS, partial(believed_and_observed, groups, what))))
-    return [chart for enough, chart in charts if enough]
+        charts.append((enough, name, title, about, partial(believed_and_observed, groups, what)))
+    return [Chart(*chart[1:]) for chart in charts if chart[0]]
 
 
 @router.get("/compare")
@@ -207,9 +200,9 @@ async def compare(
     def compared() -> Comparison:
         all_progress = [opened.call(name, progress) for name in dict.fromkeys(campaigns)]
         measured = [measure for each in all_progress for measure in measures(each)]
-        chart = Chart("side-by-side", "Side by side", _SIDE_BY_SIDE, partial(side_by_side, measured))
         items = [replace(caller.masked(each), rounds=()) for each in all_progress]
-        drawn = Drawn(**dict(chart.line), document=chart.document(responsive=False))
+        document = page_document(side_by_side(measured), responsive=False)
+        drawn = Drawn(figure="side-by-side", title="Side by side", about=_SIDE_BY_SIDE, document=document)
         return Comparison(items=items, measures=measured, figures=[drawn])
 
     return await opened.aside(compared)
