@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 640, 360
 BLUE = "#1477c0"
 ORANGE = "#d55e00"
 GREY = "#8a93a0"
-LONGEST_TITLE = 2000
+_LONGEST_TITLE = 2000
 BELOW = alt.Legend(title=None, orient="bottom")
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 
@@ -71,9 +71,9 @@ def titled(
     width: int = WIDTH,
 ) -> Any:
     """A figure: the chart with its heading, its size, and words for readers who do not see it."""
-    check_text("title", title, empty=True, longest=LONGEST_TITLE)
+    check_text("title", title, empty=True, longest=_LONGEST_TITLE)
     for line in [subtitle] if isinstance(subtitle, str) else subtitle:
-        check_text("subtitle", line, empty=True, longest=LONGEST_TITLE)
+        check_text("subtitle", line, empty=True, longest=_LONGEST_TITLE)
     heading = alt.TitleParams(title, subtitle=subtitle) if any(subtitle) else alt.TitleParams(title)
     return chart.properties(width=width, height=height, title=heading, description=description or title)
 
@@ -85,11 +85,8 @@ def knows_the_truth(label: str) -> bool:
 
 def leaders(finals: Mapping[str, float]) -> list[str]:
     """Which policies a figure shows in colour: ours and the two best others, by their last regret."""
-    others = sorted((label for label in finals if not knows_the_truth(label)), key=lambda label: finals[label])
-    if _OURS in others:
-        others.remove(_OURS)
-        others.insert(0, _OURS)
-    return others[:3]
+    policies = [label for label in finals if not knows_the_truth(label)]
+    return sorted(policies, key=lambda label: (label != _OURS, finals[label]))[:3]
 
 
 def colours(labels: Sequence[str]) -> list[str]:
