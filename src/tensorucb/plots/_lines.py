@@ -218,10 +218,11 @@ def _pixels(field: str) -> dict[str, Any]:
 
 def short_number(value: float) -> str:
     """Three digits; thousands and more with k, M, G."""
+    rounded = float(f"{value:.3g}")
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= limit:
-            return f"{value / (1e3 if unit == 'k' else limit):,.3g}{unit}"
-    return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.3g}"
+        if abs(rounded) >= limit:
+            return f"{rounded / (1e3 if unit == 'k' else limit):,g}{unit}"
+    return f"{value:,.0f}" if abs(rounded) >= 1e3 else f"{rounded:g}"
 
 
 def log_ticks(low: float, high: float) -> list[float]:
