@@ -251,8 +251,9 @@ def _groups(first: str, groups: Sequence[GroupProgress], about: str, drawn: str 
     if not groups:
         return []
     blocks: list[Block] = [Text(about)]
-    if drawn and any(group.believed is not None for group in groups):
-        caption = f"The {MOST_GROUPS} {drawn} with the most contacts." if len(groups) > MOST_GROUPS else ""
+    believed = sum(group.believed is not None for group in groups)
+    if drawn and believed:
+        caption = f"The {MOST_GROUPS} {drawn} with the most contacts." if believed > MOST_GROUPS else ""
         blocks.append(Figure(believed_and_observed(groups, drawn), caption))
     return [*blocks, Table((first, *_RATES), [_cells(group) for group in groups[:_TABLED]])]
 
