@@ -39,7 +39,7 @@ from tensorucb.plots._rounds import (
 from tensorucb.plots._theme import distinct
 from tensorucb.service._learned import Learned, what_was_learned
 from tensorucb.service._open import tag_of
-from tensorucb.service._picture import Picture, layout, picture
+from tensorucb.service._picture import Picture, picture
 from tensorucb.service._problems import missing, responses
 from tensorucb.service._shared import CAMPAIGN, At, ForReader, Progress, Reader, reads, reads_learned
 from tensorucb.store import SQLStore
@@ -216,15 +216,7 @@ async def network(
     limit: Annotated[int, Query(ge=1, le=20_000, description="The most users, and at most as many edges.")] = 2_000,
 ) -> Picture:
     """The picture of the network: places of users, marks of a round, edges."""
-
-    def drawn() -> Picture:
-        # Users keep their places as long as the network stays the same.
-        with at.campaign._handle.read() as view:
-            graph = view.network.graph
-            places = view.memory.cached("layout", view.network.revision, lambda: layout(graph))
-        return picture(at, places, product=at.product(product), round_id=round, limit=limit)
-
-    return await at.read(drawn, learned=product is not None)
+    return await at.read(lambda: picture(at, at.product(product), round, limit), learned=product is not None)
 
 
 @router.get(f"{CAMPAIGN}/learned")

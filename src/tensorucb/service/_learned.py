@@ -60,7 +60,7 @@ class Learned(BaseModel):
 def what_was_learned(at: At) -> Learned:
     """What the model believes now; before the first closed round this is what the features alone suggest."""
     handle = at.campaign._handle
-    with handle.learned() as view:
+    with handle.read() as view:
         closed = [record for record in view.ledger.rounds.values() if record.status == "closed"]
         of_product = Counter(record.product for record in closed)
         of_strategy = Counter(strategy for record in closed for strategy in strategies_of(record))
