@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Query
@@ -71,10 +71,16 @@ class FigureLine(BaseModel):
     about: str = Field(description="How to read it.")
 
 
+class Chart(FigureLine):
+    """The same here, with the function that draws it."""
+
+    draw: Callable[[], Any]
+
+
 class Figures(BaseModel):
     """The figures that can be drawn now."""
 
-    items: list[FigureLine]
+    items: Sequence[FigureLine]
 
 
 class Drawn(FigureLine):
@@ -94,7 +100,7 @@ class Comparison(BaseModel):
 class LearnedDocument(Learned):
     """Which users, products and strategies go together, and the figures on that."""
 
-    figures: list[FigureLine]
+    figures: Sequence[FigureLine]
 
 
 class RoundRegret(BaseModel):
@@ -114,25 +120,11 @@ class RegretDocument(BaseModel):
     rounds: list[RoundRegret] = Field(description="By number; empty if the truth is not known.")
 
 
-class Chart(NamedTuple):
-    """A figure that can be drawn."""
-
-    figure: str
-    title: str
-    about: str
-    draw: Callable[[], Any]
-
-    @property
-    def line(self) -> FigureLine:
-        """The figure in a list."""
-        return FigureLine(figure=self.figure, title=self.title, about=self.about)
-
-
 @router.get(f"{CAMPAIGN}/figures")
 @reads
 def figures(at: ForReader, progress: Progress) -> Figures:
     """Names of the figures on how the campaign is going that can be drawn now."""
-    return Figures(items=[chart.line for chart in _progress_charts(at, progress)])
+    return Figures(items=_progress_charts(at, progress))
 
 
 @router.get(f"{CAMPAIGN}/figures/{{figure}}")
@@ -178,7 +170,9 @@ def _progress_charts(at: At, selected: Callable[[At], CampaignProgress]) -> list
     for name, title, about, what, groups in rates:
         enough = sum(group.believed is not None for group in groups) > 1
         charts.append((enough, name, title, about, partial(believed_and_observed, groups, what)))
-    return [Chart(*chart[1:]) for chart in charts if chart[0]]
+    return [
+        Chart(figure=name, title=title, about=about, draw=draw) for enough, name, title, about, draw in charts if enough
+    ]
 
 
 @router.get("/compare")
@@ -224,7 +218,7 @@ async def network(
 def learned(at: ForReader) -> LearnedDocument:
     """Which users, products and strategies go together, by what the model expects now."""
     beliefs = _learned(at)
-    return LearnedDocument(**dict(beliefs), figures=[chart.line for chart in _learned_charts(at, beliefs)])
+    return LearnedDocument(**dict(beliefs), figures=_learned_charts(at, beliefs))
 
 
 def _learned(at: At) -> Learned:
@@ -240,12 +234,13 @@ def _learned_charts(at: At, beliefs: Learned) -> list[Chart]:
     users = distinct(name or user for user, name in zip(beliefs.users, beliefs.names, strict=True))
     if users and len(products) > 1:
         together = partial(goes_together, users, products, np.array(beliefs.affinity))
-        charts.append(Chart(_USERS_FIGURE, "Users and products", _TOGETHER, together))
+        charts.append(Chart(figure=_USERS_FIGURE, title="Users and products", about=_TOGETHER, draw=together))
     if len(beliefs.strategies) > 1:
         offers = at.campaign.names("strategies")
         strategies = _marked([offers.get(each, each) for each in beliefs.strategies], beliefs.strategy_rounds)
         best = partial(strategies_by_product, strategies, products, np.array(beliefs.shares))
-        charts.append(Chart(_STRATEGIES_FIGURE, "Strategies and products", _STRATEGIES, best))
+        title = "Strategies and products"
+        charts.append(Chart(figure=_STRATEGIES_FIGURE, title=title, about=_STRATEGIES, draw=best))
     return charts
 
 
