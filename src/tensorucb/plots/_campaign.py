@@ -192,7 +192,10 @@ def measures(progress: CampaignProgress) -> list[Measure]:
 
 
 def side_by_side(measured: Sequence[Measure]) -> Any:
-    """One figure with a part for each number: all campaigns below each other, with their intervals."""
+    """One figure with a part for each number: all campaigns below each other, with their intervals.
+
+    The parts show one table, which is the figure's: the page gives it to whoever takes the numbers home.
+    """
     names = list(dict.fromkeys(measure.campaign for measure in measured))
     by_what = {what: [measure for measure in measured if measure.what == what] for what in _MEASURES}
     shown = {what: found for what, found in by_what.items() if found}
@@ -208,11 +211,12 @@ def side_by_side(measured: Sequence[Measure]) -> Any:
         axis = alt.Axis(tickCount=4, format=form.replace("f", "~f"), grid=True, **whole)
         x: Any = {"title": title, "scale": alt.Scale(zero=True, padding=8), "axis": axis}
         tip = ["campaign:N", *formatted(form, "value", "low", "high")]
-        base = chart_of([vars(measure) for measure in found]).encode(y=y, tooltip=tip)
+        base = alt.Chart().transform_filter(f"datum.what == '{what}'").encode(y=y, tooltip=tip)
         layers = alt.layer(*_interval_layers(base, "value", no_effect=what == "lift", **x))
         parts.append(layers.properties(width=(WIDTH - 120) // len(shown), height=_SPACE * (len(names) + 1)))
     heading = alt.TitleParams("Campaigns side by side", subtitle="Point: the number; bar: its 90 % interval")
-    return alt.hconcat(*parts, spacing=24).properties(title=heading, description=f"{'; '.join(said)}.")
+    table = alt.Data(values=[vars(measure) for measure in measured])
+    return alt.hconcat(*parts, data=table, spacing=24, title=heading, description=f"{'; '.join(said)}.")
 
 
 def _said(measure: Measure, form: str) -> str:
