@@ -156,11 +156,12 @@ def _expected_by_round(compared: pl.DataFrame) -> Any:
     top = max(5.0, 1.6 * compared.select(pl.max_horizontal("responders", "expected").max()).item())
     held = pl.when("within").then(pl.lit("in the interval")).otherwise(pl.lit("outside of it"))
     rounds = compared.select(
-        *("round", "low", "high", "expected", "product"),
-        opened=pl.col("opened").dt.strftime("%Y-%m-%d"),
-        responded="responders",
-        state=pl.when(pl.col("within").is_null()).then(pl.lit("still open")).otherwise(held),
-        end=pl.min_horizontal("high", pl.lit(top)),
+        "round",
+        pl.col("opened").dt.strftime("%Y-%m-%d"),
+        *("low", "high", "expected", pl.col("responders").alias("responded")),
+        pl.when(pl.col("within").is_null()).then(pl.lit("still open")).otherwise(held).alias("state"),
+        "product",
+        pl.min_horizontal("high", pl.lit(top)).alias("end"),
     )
     # Bars become narrower where the page is; a few of them stay as narrow as many would be.
     width: Any = {"band": 0.62} if rounds.height > 10 else 18
@@ -193,14 +194,15 @@ def _users(field: str, title: str = "Users") -> Any:
 def _expected_together(closed: pl.DataFrame) -> Any:
     """The same of closed rounds, put together: sums of what was expected and of what came."""
     unit, said, rounds = _in_blocks(closed)
-    counts = {
+    sums = {
         "first round": pl.min("round"),
         "last round": pl.max("round"),
         "rounds": pl.len(),
         "responses": pl.sum("responders"),
+        "expected": pl.sum("expected"),
         "intervals held": pl.sum("within"),
     }
-    blocks = rounds.group_by("begin", "end").agg(pl.sum("expected"), **counts).sort("begin")
+    blocks = rounds.group_by("begin", "end").agg(**sums).sort("begin")
     tip = formatted(",d", "first round", "last round", "rounds", "responses")
     tip += [*formatted(",.1f", "expected"), *formatted(",d", "intervals held")]
     if unit:
