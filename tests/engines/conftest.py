@@ -16,12 +16,13 @@ from tensorucb.engines import RayEngine
 
 # 127.0.0.1 stands for an interface's address to Ray; any other address of the loopback network stays there.
 LOOPBACK = "127.0.0.2"
-_NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "node_ip_address": LOOPBACK}
+_NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 
 
 @contextmanager
-def started(nodes: int) -> Iterator[Any]:
+def started(nodes: int, address: str = LOOPBACK) -> Iterator[Any]:
     """A head and further nodes, of one CPU each."""
+    node = {**_NODE, "node_ip_address": address}
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     with (
         tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
@@ -32,10 +33,10 @@ def started(nodes: int) -> Iterator[Any]:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         # Not the argument temp_dir: with it Ray still writes one file to its default folder, which may not be there.
         patch.setenv("RAY_TMPDIR", folder)
-        cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={**_NODE, "include_dashboard": False})
+        cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
         try:
             for _ in range(nodes - 1):
-                cluster.add_node(**_NODE)
+                cluster.add_node(**node)
             yield cluster
         finally:
             cluster.shutdown()

@@ -162,6 +162,17 @@ def test_a_head_that_listens_on_loopback_alone_is_one_error_at_once() -> None:
             RayEngine(address)
 
 
+@pytest.mark.slow
+def test_a_process_that_is_connected_already_may_call_this_machine_localhost() -> None:
+    ray = pytest.importorskip("ray")
+    with started(1, ray.util.get_node_ip_address()) as cluster:
+        ray.init(address=cluster.address, logging_level="ERROR", log_to_driver=False)
+        with RayEngine(f"localhost:{cluster.address.rpartition(':')[2]}") as engine:
+            assert engine.workers == 1
+        assert ray.is_initialized()  # the connection was there before
+        ray.shutdown()
+
+
 def test_a_head_that_never_answers_is_given_up(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     edges = tmp_path / "edges.csv"

@@ -169,6 +169,18 @@ def test_products_of_one_name_have_places_of_their_own(progress):
     assert len({row["group"] for row in document["layer"][0]["data"]["values"]}) == 3
 
 
+@pytest.mark.parametrize(("expected", "caption"), [(10, ""), (15, ""), (16, "The 15 products with the most contacts.")])
+def test_the_caption_counts_the_products_that_are_drawn(progress, expected, caption):
+    first = progress.products[0]
+    rates = [first.believed] * expected + [None] * (20 - expected)
+    products = tuple(replace(first, id=i, name=f"tea {i}", believed=rate) for i, rate in enumerate(rates))
+    report = campaign_report(replace(progress, products=products))
+    (section,) = [section for section in report.sections if section.title == "Products"]
+    (figure,) = [block for block in section.blocks if isinstance(block, Figure)]
+    assert len({row["group"] for row in figure.chart.to_dict()["layer"][0]["data"]["values"]}) == min(15, expected)
+    assert figure.caption == caption
+
+
 def test_many_open_rounds_stand_side_by_side_until_one_is_closed(progress):
     rounds = [replace(entry, status="open", within=None) for entry in daily(progress, 70)]
     document = drawn(replace(progress, calibration=None), rounds, "Responses beside expectation")

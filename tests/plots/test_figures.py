@@ -212,6 +212,12 @@ def test_short_numbers():
     assert [_lines.short_number(v) for v in values] == ["0.123", "12.9", "999", "1,290", "27.1k", "164M", "2.5G", "-3"]
 
 
+@pytest.mark.parametrize(("value", "text"), [(999.6, "1,000"), (9_996.0, "10k"), (999_600.0, "1M"), (999.6e6, "1G")])
+def test_a_number_that_is_rounded_up_to_the_next_unit_has_no_exponent(value, text):
+    chart = plots.rank_curves({1: Interval(*(np.array([value]),) * 3)})
+    assert f"R = 1 · {text}" in [row["text"] for row in end_labels(chart)]
+
+
 def test_log_ticks():
     assert _lines.log_ticks(1, 100) == [1, 2, 5, 10, 20, 50, 100]
     assert _lines.log_ticks(1, 1e5) == pytest.approx([1, 10, 100, 1e3, 1e4, 1e5])

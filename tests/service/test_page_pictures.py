@@ -10,7 +10,8 @@ import pytest
 
 from campaign.worlds import answers, small_campaign, small_graph
 from service.serving import serving
-from tensorucb.campaign import Campaign
+from service.shops import shop
+from tensorucb.campaign import Campaign, load_campaign
 from tensorucb.graph import Graph
 
 # private: a network of 12,000 users takes longer to draw than all other tests here
@@ -174,3 +175,16 @@ def test_the_figure_says_what_goes_together(storage):
     names = learned["users"][user], learned["products"][product]["product"]
     said = f"{names[0]} and {names[1]} go together best: {affinity.max():.1f} times"
     assert said in shown(storage, "figures/together")["description"]
+
+
+def test_no_figure_is_offered_of_segments_of_which_nothing_was_expected(storage):
+    shop(storage, "spring", 1)
+    with load_campaign("spring", storage=storage) as campaign:
+        ask = campaign.ask("p1", strategies=["s1"], shadow=campaign.graph.ids[:4].tolist())
+        campaign.tell(ask.id, answers(campaign, ask))
+        campaign.close(ask.id)
+    for since, offered in (("2026-01-01", True), ("2026-01-02", False)):
+        selected = {"segment": "country", "since": since}
+        assert len(shown(storage, "progress", **selected)["segments"]) == 2
+        names = [line["figure"] for line in shown(storage, "figures", **selected)["items"]]
+        assert ("segments" in names) == offered

@@ -277,6 +277,11 @@ def test_campaigns_are_compared_by_keyboard_alone(browser, url, seventy):
         measures = httpx.get(f"{url}/api/v1/compare?campaign=shop&campaign=autumn").json()["measures"]
         assert all(one["low"] <= one["value"] <= one["high"] for one in measures)
         assert {one["what"] for one in measures} == {"reach", "cost", "lift"}
+        with page.expect_download() as numbers:
+            page.get_by_role("button", name="CSV: Side by side").click()
+        taken = list(csv.DictReader(io.StringIO(numbers.value.path().read_text("utf-8"))))
+        assert [(row["campaign"], row["what"]) for row in taken] == [(one["campaign"], one["what"]) for one in measures]
+        assert [float(row["value"]) for row in taken] == [one["value"] for one in measures]
         page.get_by_label("To", exact=True).fill("2026-01-02")
         expect(rows.nth(0).locator("td").first).to_have_text("2")
         expect(rows.nth(1).locator("td").first).to_have_text("2")

@@ -180,9 +180,11 @@ def _connected(address: str) -> tuple[Any, bool]:
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 2**16:
         raise refusal("address", "HOST:PORT of the cluster's head, such as 10.0.0.5:6379", address)
+    # Ray takes both of these for this machine's address in its network.
+    outside = f"{ray.util.get_node_ip_address()}:{port}" if host in ("127.0.0.1", "localhost") else address
     if ray.is_initialized():
         connected = ray.get_runtime_context().gcs_address
-        if connected != address:
+        if connected not in (address, outside):
             raise EngineError(f"this process is connected to the Ray cluster at {connected}; one at a time.")
         return ray, False
     reason = _unreachable(address)
@@ -190,15 +192,12 @@ def _connected(address: str) -> tuple[Any, bool]:
         raise EngineError(
             f"there is no Ray cluster at {address} ({reason}). Start one with `ray start --head`, or check the address."
         )
-    if host in ("127.0.0.1", "localhost"):
-        # Ray takes both for this machine's address in its network, and would wait there for minutes.
-        outside = f"{ray.util.get_node_ip_address()}:{port}"
-        reason = _unreachable(outside)
-        if reason:
-            raise EngineError(
-                f"Ray looks for the cluster at {address} under this machine's own address, {outside}, and nobody "
-                f"answers there ({reason}). {_START_AGAIN}"
-            )
+    reason = _unreachable(outside)
+    if reason:  # Ray would wait there for minutes
+        raise EngineError(
+            f"Ray looks for the cluster at {address} under this machine's own address, {outside}, and nobody "
+            f"answers there ({reason}). {_START_AGAIN}"
+        )
     try:
         _init(ray, address)
     except TimeoutError:

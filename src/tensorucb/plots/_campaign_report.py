@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from tensorucb import __version__
@@ -22,7 +22,6 @@ from tensorucb.plots._rounds import (
     running_sums,
 )
 
-_Value = TypeVar("_Value")
 FEWEST = 3  # rounds that a line is drawn through
 _TABLED = 20  # rows of a table
 _RATES = ("Observed", "Believed", "Responses", "Followers", "Contacts")  # the first ones are seen on a phone too
@@ -150,7 +149,7 @@ def _tenths(number: float) -> str:
     return f"{number:,.1f}"
 
 
-def _if_known(value: _Value | None, text: Callable[[_Value], str]) -> str:
+def _if_known(value: Any, text: Callable[[Any], str]) -> str:
     return "–" if value is None else text(value)
 
 
@@ -205,20 +204,20 @@ def _revenue(progress: CampaignProgress) -> list[Block]:
     if revenue.return_on_cost is not None:
         blocks.append(Text(_RETURN))
     columns = ("Round", "Revenue", "Expected", "90 % interval", "Spent", "Responded", "Status")
-    rows = []
-    for entry in [entry for entry in progress.rounds if entry.kind != "history"][-_TABLED:]:
-        expected = None if entry.expected is None else entry.expected.revenue
-        rows.append(
-            (
-                f"{entry.number}",
-                _if_known(entry.revenue, money),
-                _if_known(expected, lambda promised: money(promised.mean)),
-                _if_known(expected, lambda promised: f"{money(promised.low)} – {money(promised.high)}"),
-                _if_known(entry.spend, money),
-                f"{entry.responders:,}",
-                entry.status,
-            )
+    entries = [entry for entry in progress.rounds if entry.kind != "history"][-_TABLED:]
+    promised = [None if entry.expected is None else entry.expected.revenue for entry in entries]
+    rows = [
+        (
+            f"{entry.number}",
+            _if_known(entry.revenue, money),
+            _if_known(reach, lambda reach: money(reach.mean)),
+            _if_known(reach, lambda reach: f"{money(reach.low)} – {money(reach.high)}"),
+            _if_known(entry.spend, money),
+            f"{entry.responders:,}",
+            entry.status,
         )
+        for entry, reach in zip(entries, promised, strict=True)
+    ]
     blocks.append(Table(columns, rows))
     if revenue.calibration is not None:
         blocks.append(Text(_sentence(revenue.calibration.text)))
@@ -252,8 +251,9 @@ def _groups(first: str, groups: Sequence[GroupProgress], about: str, drawn: str 
     if not groups:
         return []
     blocks: list[Block] = [Text(about)]
-    if drawn and any(group.believed is not None for group in groups):
-        caption = f"The {MOST_GROUPS} {drawn} with the most contacts." if len(groups) > MOST_GROUPS else ""
+    believed = sum(group.believed is not None for group in groups)
+    if drawn and believed:
+        caption = f"The {MOST_GROUPS} {drawn} with the most contacts." if believed > MOST_GROUPS else ""
         blocks.append(Figure(believed_and_observed(groups, drawn), caption))
     return [*blocks, Table((first, *_RATES), [_cells(group) for group in groups[:_TABLED]])]
 
@@ -277,15 +277,6 @@ def _segments(progress: CampaignProgress) -> list[Block]:
     for entry in progress.segments:
         label, *cells = _cells(entry)
         few = "" if entry.enough else ": too few to tell"
-        rows.append(
-            (
-                label + few,
-                *cells,
-                f"{entry.users:,}",
-                _if_known(entry.expected, _tenths),
-                _if_known(
-                    entry.lift, lambda lift: f"{_points(lift.difference)} ({_points(lift.low)} to {_points(lift.high)})"
-                ),
-            )
-        )
+        lift = _if_known(entry.lift, lambda it: f"{_points(it.difference)} ({_points(it.low)} to {_points(it.high)})")
+        rows.append((label + few, *cells, f"{entry.users:,}", _if_known(entry.expected, _tenths), lift))
     return [Text(SEGMENTS), Table(columns, rows)]

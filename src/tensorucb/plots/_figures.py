@@ -15,9 +15,9 @@ from tensorucb.experiments import Experiment, Interval
 from tensorucb.plots._lines import line_chart, log_ticks, short_number
 from tensorucb.plots._theme import chart_of, colours, dashes, formatted, leaders, sequential, titled, told_apart
 
-REGRET = "Regret is how many more users the best possible choice would have reached in a round. Lower is better."
-REGRET_AXIS = "Regret per round (users)"
-RESPONDERS = "Distinct responders per round"
+_REGRET = "Regret is how many more users the best possible choice would have reached in a round. Lower is better."
+_REGRET_AXIS = "Regret per round (users)"
+_RESPONDERS = "Distinct responders per round"
 _BEST = "best possible"
 _ROW = 30  # pixels for a bar and the space around it
 
@@ -38,23 +38,26 @@ def regret_curves(experiment: Experiment, *, title: str = "") -> Any:
     """
     check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
     check_text("title", title, empty=True)
-    curves = {policy: experiment.curve(policy) for policy in experiment.policies}
     optimum = experiment.by_run(experiment.policies[0], "optimum")
-    reached = float(optimum.mean())
-    note = f"The best possible choice reaches {short_number(reached)} users per round on average."
+    note = f"The best possible choice reaches {short_number(float(optimum.mean()))} users per round on average."
     if len(optimum) > 1:
         note += f" Bars at the right: 90 % intervals over {len(optimum)} runs."
     replayed = experiment.measure == "responders"
-    finals = {policy: float(-curve.mean[-1] if replayed else curve.mean[-1]) for policy, curve in curves.items()}
     return line_chart(
-        curves,
+        {policy: experiment.curve(policy) for policy in experiment.policies},
         x_title="Round",
-        y_title=f"{RESPONDERS if replayed else REGRET_AXIS}, average so far",
-        title=title or ("Average responders so far" if replayed else "Average regret so far"),
-        subtitle=[note] if replayed else [REGRET, note],
-        loud=leaders(finals),
+        y_title=f"{_RESPONDERS if replayed else _REGRET_AXIS}, average so far",
+        title=title or f"Average {experiment.measure} so far",
+        subtitle=[note] if replayed else [_REGRET, note],
+        loud=_loud(experiment),
         reference="" if replayed else _BEST,
     )
+
+
+def _loud(experiment: Experiment) -> list[str]:
+    """The policies in colour: ours and the two best others over all rounds."""
+    sign = -1.0 if experiment.measure == "responders" else 1.0
+    return leaders({policy: sign * float(experiment.final(policy).mean) for policy in experiment.policies})
 
 
 def rank_curves(curves: Mapping[int, Interval], *, title: str = "Regret by tensor rank", subtitle: str = "") -> Any:
@@ -70,7 +73,7 @@ def rank_curves(curves: Mapping[int, Interval], *, title: str = "Regret by tenso
     return line_chart(
         named,
         x_title="Round",
-        y_title=f"{REGRET_AXIS}, average so far",
+        y_title=f"{_REGRET_AXIS}, average so far",
         title=title,
         subtitle=subtitle,
         palette=sequential(len(named)),
@@ -94,23 +97,23 @@ def final_regret(experiment: Experiment, *, last: int | None = None, title: str 
     """
     check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
     check_text("title", title, empty=True)
-    sign = -1.0 if experiment.measure == "responders" else 1.0
-    loud = leaders({policy: sign * float(experiment.final(policy).mean) for policy in experiment.policies})
+    loud = _loud(experiment)
     hues = dict(zip(loud, colours(loud), strict=True))
     rows: list[dict[str, Any]] = [
         {"label": policy, **experiment.final(policy, last=last).row(), "colour": hues.get(policy)}
         for policy in experiment.policies
     ]
-    rows.sort(key=lambda row: sign * float(row["mean"]))
+    replayed = experiment.measure == "responders"
+    rows.sort(key=lambda row: float(row["mean"]), reverse=replayed)
     low, high = _bar_ends(rows)
     for row in rows:
         row |= {"text": short_number(row["mean"]), "from": max(row["low"], low), "to": min(row["high"], high)}
     order = [row["label"] for row in rows]
-    x_title = (REGRET_AXIS if sign > 0 else RESPONDERS) + (f", last {last} rounds" if last else ", all rounds")
-    subtitle = "Lower is better; 0 is the best possible choice." if sign > 0 else "Higher is better."
+    x_title = (_RESPONDERS if replayed else _REGRET_AXIS) + (f", last {last} rounds" if last else ", all rounds")
+    subtitle = "Higher is better." if replayed else "Lower is better; 0 is the best possible choice."
     if any(row["high"] > row["low"] for row in rows):
         subtitle += " Whiskers are 90 % intervals over runs."
-    title = title or ("Who loses least" if sign > 0 else "Who reaches most")
+    title = title or ("Who reaches most" if replayed else "Who loses least")
     described = f"{title}. {x_title}: " + ", ".join(f"{row['label']} {row['text']}" for row in rows) + "."
     layers = _bar_layers(rows, order, (low, high), x_title)
     return titled(alt.layer(*layers), title, subtitle, described, height=_ROW * len(order))

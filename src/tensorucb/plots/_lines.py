@@ -12,10 +12,9 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from tensorucb.checks import check_mapping, check_text
 from tensorucb.errors import InputError
 from tensorucb.experiments import Interval
-from tensorucb.plots._theme import HEIGHT, LONGEST_TITLE, chart_of, colours, dashes, formatted, knows_the_truth, titled
+from tensorucb.plots._theme import HEIGHT, chart_of, colours, dashes, formatted, knows_the_truth, titled
 
 _GAP = 16  # pixels between neighbouring labels
 _WHISKER_STEP = 8  # pixels between the intervals of neighbouring lines
@@ -83,29 +82,15 @@ def line_chart(
 ) -> Any:
     """One line per label, its name and last value at its right end; coloured ones with the last value's interval.
 
-    Parameters
-    ----------
-    curves
-        Label -> mean, low and high at each ``x``.
-    x
-        Positions; 1, 2, 3 … by default.
-    log_y
-        Logarithmic vertical axis, without intervals; every value must then be positive.
-    points
-        Whether to draw a dot at each position.
-    loud
-        Labels that get a colour, with the most important first; all by default. The others are grey.
-    palette
-        Colours of ``loud``.
-    reference
-        Name of a dashed line at 0.
+    A curve has a mean, a low and a high at each ``x``, by default at 1, 2, 3 …; ``points`` draws a dot there. The
+    ``loud`` labels get the colours of the ``palette``, the most important first, by default all; the others are grey.
+    A logarithmic vertical axis, ``log_y``, needs positive values and has no intervals. ``reference`` is the name of a
+    dashed line at 0.
     """
-    for name, text in (("x_title", x_title), ("y_title", y_title)):
-        check_text(name, text, empty=True, longest=LONGEST_TITLE)
-    if not check_mapping("curves", curves, "a mapping of labels to intervals"):
+    if not curves:
         raise InputError("a figure needs at least one curve.")
     size = max(np.asarray(curve.mean).size for curve in curves.values())
-    positions = list(x) if x is not None else [float(i + 1) for i in range(size)]
+    positions = list(map(float, range(1, size + 1))) if x is None else list(x)
     named = list(curves) if loud is None else [label for label in loud if label in curves]
     # A palette needs no dashes.
     strokes = dashes(named) if palette is None else [[1, 0]] * len(named)
@@ -113,10 +98,8 @@ def line_chart(
     lines = {label: _line(label, curve, positions, *looks.get(label, ())) for label, curve in curves.items()}
     scale = _scale(list(lines.values()), log_y=log_y, reference=bool(reference))
     extent = alt.Scale(domain=[min(positions), max(positions)], nice=False)
-    place = {
-        "x": alt.X("x:Q", title=x_title, scale=extent, axis=alt.Axis(tickCount=8, tickMinStep=1)),
-        "y": scale.axis(y_title),
-    }
+    x_axis = alt.X("x:Q", title=x_title, scale=extent, axis=alt.Axis(tickCount=8, tickMinStep=1))
+    place = {"x": x_axis, "y": scale.axis(y_title)}
     # Points above the picture are left out rather than clipped: clips are numbered, and files would differ by it.
     seen = {name: [row for row in line.rows if row["mean"] <= scale.high] for name, line in lines.items()}
     layers = []
@@ -235,10 +218,11 @@ def _pixels(field: str) -> dict[str, Any]:
 
 def short_number(value: float) -> str:
     """Three digits; thousands and more with k, M, G."""
+    rounded = float(f"{value:.3g}")
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= limit:
-            return f"{value / (1e3 if unit == 'k' else limit):,.3g}{unit}"
-    return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.3g}"
+        if abs(rounded) >= limit:
+            return f"{rounded / (1e3 if unit == 'k' else limit):,g}{unit}"
+    return f"{value:,.0f}" if abs(rounded) >= 1e3 else f"{rounded:g}"
 
 
 def log_ticks(low: float, high: float) -> list[float]:

@@ -38,6 +38,12 @@ def specification(chart: Any, *, responsive: bool = False) -> dict[str, Any]:
     return document
 
 
+def page_document(chart: Any, *, responsive: bool = True) -> dict[str, Any]:
+    """The figure for a page, which puts its own theme there, light or dark; no address of a schema is needed."""
+    document = specification(chart, responsive=responsive)
+    return {key: part for key, part in document.items() if key not in ("$schema", "config")}
+
+
 def save_figure(chart: Any, directory: str | Path, name: str) -> list[Path]:
     """Write ``name.png`` (twice the screen's resolution) and ``name.svg`` into ``directory``.
 
@@ -49,7 +55,9 @@ def save_figure(chart: Any, directory: str | Path, name: str) -> list[Path]:
     """
     document = specification(chart)
     document["config"]["aria"] = False  # a description of every point would make the SVG many times larger
-    _without_hover(document)
+    if "layer" in document:  # without what only a pointer would show
+        document["layer"] = [layer for layer in document["layer"] if layer.get("name") != "hover"]
+        document["params"] = [each for each in document.get("params", ()) if "hover" not in each.get("views", ())]
     release = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     options: dict[str, Any] = {"vl_version": release, "allowed_base_urls": []}
     content = {
@@ -57,14 +65,6 @@ def save_figure(chart: Any, directory: str | Path, name: str) -> list[Path]:
         "svg": vl_convert.vegalite_to_svg(document, **options).encode(),
     }
     return [write_bytes(Path(directory) / f"{name}.{suffix}", drawn) for suffix, drawn in content.items()]
-
-
-def _without_hover(document: dict[str, Any]) -> None:
-    """Leave out what only a pointer would show."""
-    if "layer" in document:
-        hidden = {layer["name"] for layer in document["layer"] if layer.get("name") == "hover"}
-        document["layer"] = [layer for layer in document["layer"] if layer.get("name") not in hidden]
-        document["params"] = [each for each in document.get("params", ()) if not hidden & set(each.get("views", ()))]
 
 
 # -- pages --
@@ -184,22 +184,16 @@ def _section(number: int, section: Section, specs: list[str]) -> str:
 
 
 def _block(block: Block, heading: str, specs: list[str]) -> str:
-    if isinstance(block, Text):
-        return "".join(f"<p>{escape(part.strip())}</p>" for part in block.text.split("\n\n"))
-    if isinstance(block, Code):
-        return f"<pre><code>{escape(block.text)}</code></pre>"
-    if isinstance(block, Table):
-        return _table(block, heading)
-    return _figure(block, specs)
-
-
-def _figure(block: Figure, specs: list[str]) -> str:
-    document = specification(block.chart, responsive=True)
-    heading = document.get("title", {})
-    said = document.pop("description", "") or (heading.get("text", "") if isinstance(heading, dict) else heading)
-    # The page names the kind of the document itself; it needs no address of a schema, and gets its theme there.
-    for key in ("$schema", "config"):
-        document.pop(key, None)
+    match block:
+        case Text(text):
+            return "".join(f"<p>{escape(part.strip())}</p>" for part in text.split("\n\n"))
+        case Code(text):
+            return f"<pre><code>{escape(text)}</code></pre>"
+        case Table():
+            return _table(block, heading)
+    document = page_document(block.chart)
+    title = document.get("title", {})
+    said = document.pop("description", "") or (title.get("text", "") if isinstance(title, dict) else title)
     specs.append(json.dumps(document))
     caption = f"<figcaption>{escape(block.caption)}</figcaption>" if block.caption else ""
     # The words stand where the figure will be drawn, so that a page without scripts still says something.
@@ -208,28 +202,19 @@ def _figure(block: Figure, specs: list[str]) -> str:
 
 
 def _table(table: Table, heading: str) -> str:
-    numeric = [
-        bool(table.rows) and all(_is_number(row[column]) for row in table.rows) for column in range(len(table.columns))
-    ]
-    marks = [' class="n"' if right else "" for right in numeric]
-    head = "".join(
-        f'<th scope="col"{mark}>{escape(name)}</th>' for name, mark in zip(table.columns, marks, strict=True)
-    )
-    rows = "".join(
-        ('<tr class="best">' if number == table.best else "<tr>")
-        + "".join(_cell(column, cell, mark) for column, (cell, mark) in enumerate(zip(row, marks, strict=True)))
-        + "</tr>"
-        for number, row in enumerate(table.rows)
-    )
+    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.columns)
+    marks = [' class="n"' if cells and all(map(_is_number, cells)) else "" for cells in columns]
+    heads = zip(map(escape, table.columns), marks, strict=True)
+    head = "".join(f'<th scope="col"{mark}>{name}</th>' for name, mark in heads)
+    body = ""
+    for number, row in enumerate(table.rows):
+        first, *others = (escape(str(cell)) for cell in row)
+        cells = "".join(f"<td{mark}>{cell}</td>" for cell, mark in zip(others, marks[1:], strict=True))
+        best = ' class="best"' if number == table.best else ""
+        body += f'<tr{best}><th scope="row"{marks[0]}>{first}</th>{cells}</tr>'
     # A frame that scrolls must be reachable with the keyboard, and is then read out by its name.
     frame = f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(heading)}, table">'
-    return f"{frame}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-
-
-def _cell(column: int, cell: Any, mark: str) -> str:
-    """A cell; the first one names its row."""
-    text = escape(str(cell))
-    return f"<td{mark}>{text}</td>" if column else f'<th scope="row"{mark}>{text}</th>'
+    return f"{frame}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _is_number(cell: Any) -> bool:

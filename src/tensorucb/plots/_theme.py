@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import altair as alt
 import numpy as np
+import polars as pl
 
 from tensorucb.checks import check_choice, check_text
 
@@ -18,7 +19,7 @@ WIDTH, HEIGHT = 640, 360
 BLUE = "#1477c0"
 ORANGE = "#d55e00"
 GREY = "#8a93a0"
-LONGEST_TITLE = 2000
+_LONGEST_TITLE = 2000
 BELOW = alt.Legend(title=None, orient="bottom")
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 
@@ -40,9 +41,10 @@ _INKS = {
 }
 
 
-def chart_of(rows: Sequence[Mapping[str, Any]], **properties: Any) -> Any:
+def chart_of(rows: pl.DataFrame | Sequence[Mapping[str, Any]], **properties: Any) -> Any:
     """A chart of rows that are part of the figure."""
-    return alt.Chart(alt.Data(values=list(rows)), **properties)
+    values = rows.to_dicts() if isinstance(rows, pl.DataFrame) else list(rows)
+    return alt.Chart(alt.Data(values=values), **properties)
 
 
 def formatted(form: str, *fields: str) -> list[Any]:
@@ -60,18 +62,6 @@ def told_apart(field: str, labels: Iterable[str], legend: Any, **looks: Iterable
     }
 
 
-def interval_layers(base: Any, value: str, *, no_effect: bool, **x: Any) -> list[Any]:
-    """A number on its interval, ``low`` to ``high``; beside a dashed line at ``no_effect``, which is 0."""
-    layers = [
-        base.mark_rule(strokeWidth=8, opacity=0.3, color=BLUE).encode(x=alt.X("low:Q", **x), x2="high:Q"),
-        base.mark_point(filled=True, size=110, opacity=1, color=BLUE).encode(x=alt.X(f"{value}:Q", **x)),
-    ]
-    if no_effect:
-        zero = chart_of([{"at": 0}]).mark_rule(strokeDash=[6, 4], strokeWidth=1.6)
-        layers.insert(0, zero.encode(x=alt.X("at:Q", **x)))
-    return layers
-
-
 def titled(
     chart: Any,
     title: str,
@@ -81,9 +71,9 @@ def titled(
     width: int = WIDTH,
 ) -> Any:
     """A figure: the chart with its heading, its size, and words for readers who do not see it."""
-    check_text("title", title, empty=True, longest=LONGEST_TITLE)
+    check_text("title", title, empty=True, longest=_LONGEST_TITLE)
     for line in [subtitle] if isinstance(subtitle, str) else subtitle:
-        check_text("subtitle", line, empty=True, longest=LONGEST_TITLE)
+        check_text("subtitle", line, empty=True, longest=_LONGEST_TITLE)
     heading = alt.TitleParams(title, subtitle=subtitle) if any(subtitle) else alt.TitleParams(title)
     return chart.properties(width=width, height=height, title=heading, description=description or title)
 
@@ -95,11 +85,8 @@ def knows_the_truth(label: str) -> bool:
 
 def leaders(finals: Mapping[str, float]) -> list[str]:
     """Which policies a figure shows in colour: ours and the two best others, by their last regret."""
-    others = sorted((label for label in finals if not knows_the_truth(label)), key=lambda label: finals[label])
-    if _OURS in others:
-        others.remove(_OURS)
-        others.insert(0, _OURS)
-    return others[:3]
+    policies = [label for label in finals if not knows_the_truth(label)]
+    return sorted(policies, key=lambda label: (label != _OURS, finals[label]))[:3]
 
 
 def colours(labels: Sequence[str]) -> list[str]:

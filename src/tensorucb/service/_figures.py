@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Query
@@ -18,9 +18,17 @@ from pydantic import BaseModel, Field
 
 from tensorucb.campaign import Campaign, CampaignProgress
 from tensorucb.errors import call
-from tensorucb.plots import specification
-from tensorucb.plots._campaign import believed_and_observed, goes_together, lift_interval, strategies_by_product
+from tensorucb.plots._campaign import (
+    Measure,
+    believed_and_observed,
+    goes_together,
+    lift_interval,
+    measures,
+    side_by_side,
+    strategies_by_product,
+)
 from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, GROUPS, LIFT, SEGMENTS
+from tensorucb.plots._report import page_document
 from tensorucb.plots._rounds import (
     expected_and_observed,
     running_calibration,
@@ -28,11 +36,10 @@ from tensorucb.plots._rounds import (
     running_spend,
     running_sums,
 )
-from tensorucb.plots._side_by_side import Measure, measures, side_by_side
 from tensorucb.plots._theme import distinct
 from tensorucb.service._learned import Learned, what_was_learned
 from tensorucb.service._open import tag_of
-from tensorucb.service._picture import Picture, layout, picture
+from tensorucb.service._picture import Picture, picture
 from tensorucb.service._problems import missing, responses
 from tensorucb.service._shared import CAMPAIGN, At, ForReader, Progress, Reader, reads, reads_learned
 from tensorucb.store import SQLStore
@@ -64,10 +71,16 @@ class FigureLine(BaseModel):
     about: str = Field(description="How to read it.")
 
 
+class Chart(FigureLine):
+    """The same here, with the function that draws it."""
+
+    draw: Callable[[], Any]
+
+
 class Figures(BaseModel):
     """The figures that can be drawn now."""
 
-    items: list[FigureLine]
+    items: Sequence[FigureLine]
 
 
 class Drawn(FigureLine):
@@ -87,7 +100,7 @@ class Comparison(BaseModel):
 class LearnedDocument(Learned):
     """Which users, products and strategies go together, and the figures on that."""
 
-    figures: list[FigureLine]
+    figures: Sequence[FigureLine]
 
 
 class RoundRegret(BaseModel):
@@ -107,33 +120,11 @@ class RegretDocument(BaseModel):
     rounds: list[RoundRegret] = Field(description="By number; empty if the truth is not known.")
 
 
-class Chart(NamedTuple):
-    """A figure that can be drawn."""
-
-    figure: str
-    title: str
-    about: str
-    draw: Callable[[], Any]
-
-    @property
-    def line(self) -> FigureLine:
-        """The figure in a list."""
-        return FigureLine(figure=self.figure, title=self.title, about=self.about)
-
-    def document(self, *, responsive: bool = True) -> dict[str, Any]:
-        """The figure in Vega-Lite; several parts side by side cannot fit a container by themselves."""
-        document = specification(self.draw(), responsive=responsive)
-        # Readers put their own theme there, light or dark; no address of a schema is needed.
-        for key in ("$schema", "config"):
-            document.pop(key, None)
-        return document
-
-
 @router.get(f"{CAMPAIGN}/figures")
 @reads
 def figures(at: ForReader, progress: Progress) -> Figures:
     """Names of the figures on how the campaign is going that can be drawn now."""
-    return Figures(items=[chart.line for chart in _progress_charts(at, progress)])
+    return Figures(items=_progress_charts(at, progress))
 
 
 @router.get(f"{CAMPAIGN}/figures/{{figure}}")
@@ -145,7 +136,7 @@ async def figure(at: ForReader, figure: str, progress: Progress) -> dict[str, An
         chart = next((chart for chart in charts if chart.figure == figure), None)
         if chart is None:
             raise missing("there is no such figure now; ", call("figures"), " lists those that can be drawn.")
-        return chart.document()
+        return page_document(chart.draw())
 
     of_model = figure in (_USERS_FIGURE, _STRATEGIES_FIGURE)
     return await at.read(drawn, learned=of_model)
@@ -162,23 +153,26 @@ def _progress_charts(at: At, selected: Callable[[At], CampaignProgress]) -> list
     closed = sum(entry.within is not None for entry in rounds)
     spent = sum(entry.spend is not None for entry in rounds)
     expected = any(entry.expected is not None for entry in rounds)
-    rates = {"products": progress.products, "strategies": progress.strategies}
-    expectation = Chart("expected", "Responses beside expectation", EXPECTED, partial(expected_and_observed, progress))
     trust = partial(running_calibration, progress)
-    by_segment = partial(believed_and_observed, progress.segments, "groups")
     charts = [
-        (expected, expectation),
-        (closed >= FEWEST, Chart("sums", "Reach so far", "", partial(running_sums, progress))),
-        (closed >= FEWEST, Chart("calibration", "Can the forecasts be trusted?", CALIBRATION, trust)),
-        (len(lost) >= FEWEST, Chart("regret", _LOST_TITLE, _LOST, partial(running_loss, progress, lost))),
-        (lift is not None, Chart("lift", "Does contact change anything?", LIFT, partial(lift_interval, lift))),
-        (spent >= FEWEST, Chart("spend", "Spending", "", partial(running_spend, progress))),
-        (len(progress.segments) > 1, Chart("segments", f"Rates by {progress.segment}", SEGMENTS, by_segment)),
+        (expected, "expected", "Responses beside expectation", EXPECTED, partial(expected_and_observed, progress)),
+        (closed >= FEWEST, "sums", "Reach so far", "", partial(running_sums, progress)),
+        (closed >= FEWEST, "calibration", "Can the forecasts be trusted?", CALIBRATION, trust),
+        (len(lost) >= FEWEST, "regret", _LOST_TITLE, _LOST, partial(running_loss, progress, lost)),
+        (lift is not None, "lift", "Does contact change anything?", LIFT, partial(lift_interval, lift)),
+        (spent >= FEWEST, "spend", "Spending", "", partial(running_spend, progress)),
     ]
-    for what, groups in rates.items():
+    rates = [
+        ("segments", f"Rates by {progress.segment}", SEGMENTS, "groups", progress.segments),
+        ("products", "Rates of products", GROUPS, "products", progress.products),
+        ("strategies", "Rates of strategies", GROUPS, "strategies", progress.strategies),
+    ]
+    for name, title, about, what, groups in rates:
         enough = sum(group.believed is not None for group in groups) > 1
-        charts.append((enough, Chart(what, f"Rates of {what}", GROUPS, partial(believed_and_observed, groups, what))))
-    return [chart for enough, chart in charts if enough]
+        charts.append((enough, name, title, about, partial(believed_and_observed, groups, what)))
+    return [
+        Chart(figure=name, title=title, about=about, draw=draw) for enough, name, title, about, draw in charts if enough
+    ]
 
 
 @router.get("/compare")
@@ -200,9 +194,9 @@ async def compare(
     def compared() -> Comparison:
         all_progress = [opened.call(name, progress) for name in dict.fromkeys(campaigns)]
         measured = [measure for each in all_progress for measure in measures(each)]
-        chart = Chart("side-by-side", "Side by side", _SIDE_BY_SIDE, partial(side_by_side, measured))
         items = [replace(caller.masked(each), rounds=()) for each in all_progress]
-        drawn = Drawn(**dict(chart.line), document=chart.document(responsive=False))
+        document = page_document(side_by_side(measured), responsive=False)
+        drawn = Drawn(figure="side-by-side", title="Side by side", about=_SIDE_BY_SIDE, document=document)
         return Comparison(items=items, measures=measured, figures=[drawn])
 
     return await opened.aside(compared)
@@ -216,15 +210,7 @@ async def network(
     limit: Annotated[int, Query(ge=1, le=20_000, description="The most users, and at most as many edges.")] = 2_000,
 ) -> Picture:
     """The picture of the network: places of users, marks of a round, edges."""
-
-    def drawn() -> Picture:
-        # Users keep their places as long as the network stays the same.
-        with at.campaign._handle.read() as view:
-            graph = view.network.graph
-            places = view.memory.cached("layout", view.network.revision, lambda: layout(graph))
-        return picture(at, places, product=at.product(product), round_id=round, limit=limit)
-
-    return await at.read(drawn, learned=product is not None)
+    return await at.read(lambda: picture(at, at.product(product), round, limit), learned=product is not None)
 
 
 @router.get(f"{CAMPAIGN}/learned")
@@ -232,7 +218,7 @@ async def network(
 def learned(at: ForReader) -> LearnedDocument:
     """Which users, products and strategies go together, by what the model expects now."""
     beliefs = _learned(at)
-    return LearnedDocument(**dict(beliefs), figures=[chart.line for chart in _learned_charts(at, beliefs)])
+    return LearnedDocument(**dict(beliefs), figures=_learned_charts(at, beliefs))
 
 
 def _learned(at: At) -> Learned:
@@ -248,12 +234,13 @@ def _learned_charts(at: At, beliefs: Learned) -> list[Chart]:
     users = distinct(name or user for user, name in zip(beliefs.users, beliefs.names, strict=True))
     if users and len(products) > 1:
         together = partial(goes_together, users, products, np.array(beliefs.affinity))
-        charts.append(Chart(_USERS_FIGURE, "Users and products", _TOGETHER, together))
+        charts.append(Chart(figure=_USERS_FIGURE, title="Users and products", about=_TOGETHER, draw=together))
     if len(beliefs.strategies) > 1:
         offers = at.campaign.names("strategies")
         strategies = _marked([offers.get(each, each) for each in beliefs.strategies], beliefs.strategy_rounds)
         best = partial(strategies_by_product, strategies, products, np.array(beliefs.shares))
-        charts.append(Chart(_STRATEGIES_FIGURE, "Strategies and products", _STRATEGIES, best))
+        title = "Strategies and products"
+        charts.append(Chart(figure=_STRATEGIES_FIGURE, title=title, about=_STRATEGIES, draw=best))
     return charts
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -61,7 +60,7 @@ class Learned(BaseModel):
 def what_was_learned(at: At) -> Learned:
     """What the model believes now; before the first closed round this is what the features alone suggest."""
     handle = at.campaign._handle
-    with handle.learned() as view:
+    with handle.read() as view:
         closed = [record for record in view.ledger.rounds.values() if record.status == "closed"]
         of_product = Counter(record.product for record in closed)
         of_strategy = Counter(strategy for record in closed for strategy in strategies_of(record))
@@ -75,8 +74,7 @@ def what_was_learned(at: At) -> Learned:
             shares[:, column] = believed.mean(axis=1) if graph.n_edges else 0.0
             best = believed[int(np.argmax(shares[:, column]))]
             scores[:, column] = np.bincount(graph.sources, weights=best, minlength=graph.n_nodes)
-    together = _together(scores)
-    rows = together.rows
+    rows, affinity, best_users = _together(scores)
     users = list(map(at.mask, graph.ids[rows].tolist()))
     names = at.names(rows)
     strategy = shares.argmax(axis=0).tolist()
@@ -86,14 +84,14 @@ def what_was_learned(at: At) -> Learned:
         names=names,
         strategies=list(strategies),
         strategy_rounds=[of_strategy[each] for each in strategies],
-        affinity=together.affinity.tolist(),
+        affinity=affinity.tolist(),
         shares=shares.tolist(),
         products=[
             ProductLearned(
                 product=product,
                 users=[
                     Expected(user=users[place], name=names[place], expected=scores[rows[place], column])
-                    for place in together.best[column]
+                    for place in best_users[column]
                 ],
                 rounds=of_product[product],
                 strategy=strategies[strategy[column]] if strategies else None,
@@ -129,33 +127,20 @@ def offered(view: View) -> tuple[Id, ...]:
     return view.catalogue("strategy").ids[:MOST_STRATEGIES] if sizes is None or len(sizes) == 2 else ()
 
 
-class _Together(NamedTuple):
-    """The users to show, those who go with the same product side by side.
+def _together(scores: F64) -> tuple[list[int], F64, list[list[int]]]:
+    """The rows of the users to show, their affinities, and for each product the places of its best users.
 
-    ``affinity`` is what is expected of a user and a product, divided by what the two alone would let one expect: 2
-    means twice as many responses, 1 that they have nothing particular to do with each other. ``best`` are for each
-    product the places of its best users in ``rows``, the best first.
+    Users who go with the same product stand side by side. An affinity is what is expected of a user and a product,
+    divided by what the two alone would let one expect: 2 means twice as many responses, 1 that they have nothing
+    particular to do with each other.
     """
-
-    rows: list[int]
-    affinity: F64
-    best: tuple[tuple[int, ...], ...]
-
-
-def _together(scores: F64) -> _Together:
     usual = np.outer(scores.sum(axis=1), scores.sum(axis=0)) / max(float(scores.sum()), 1e-300)
     affinity = np.divide(scores, usual, out=np.ones_like(scores), where=usual > 0.0)
-    order = np.argsort(-scores, axis=0, kind="stable")[:_STRONG]
-    particular = np.take_along_axis(
-        order, np.argsort(-np.take_along_axis(affinity, order, 0), axis=0, kind="stable"), 0
-    )
-    order = order[:_BEST]
+    strong = np.argsort(-scores, axis=0, kind="stable")[:_STRONG]
+    turns = np.argsort(-np.take_along_axis(affinity, strong, 0), axis=0, kind="stable")
+    best, particular = strong[:_BEST], np.take_along_axis(strong, turns, 0)[:2]
     # In turns, so that each product has its own users among those shown: the best, then those who go with it most.
-    rows = list(dict.fromkeys([*order.ravel().tolist(), *particular[:2].ravel().tolist()]))[:MOST_USERS]
-    affinity = affinity[rows]
-    # Users who go with the same product stand side by side.
-    turn = np.argsort(affinity.argmax(axis=1), kind="stable") if affinity.size else np.arange(len(rows))
-    rows = [rows[place] for place in turn.tolist()]
+    rows = list(dict.fromkeys([*best.ravel().tolist(), *particular.ravel().tolist()]))[:MOST_USERS]
+    rows.sort(key=lambda row: int(affinity[row].argmax()))
     place = {row: number for number, row in enumerate(rows)}
-    best = tuple(tuple(place[row] for row in column if row in place) for column in order.T.tolist())
-    return _Together(rows, affinity[turn], best)
+    return rows, affinity[rows], [[place[row] for row in column if row in place] for column in best.T.tolist()]

@@ -58,9 +58,7 @@ class Picture(BaseModel):
     edges: Edges
 
 
-def picture(
-    at: At, positions: F64, *, product: Id | None = None, round_id: str | None = None, limit: int = 2_000
-) -> Picture:
+def picture(at: At, product: Id | None, round_id: str | None, limit: int) -> Picture:
     """Users with their places, the marks of a round, and edges.
 
     Shown are at most ``limit`` users: those of the round first, then the best connected. Edges are the strongest ones
@@ -68,8 +66,10 @@ def picture(
     newest one is taken.
     """
     handle = at.campaign._handle
-    with handle.read() if product is None else handle.learned() as view:
+    with handle.read() as view:
         graph, rounds = view.network.graph, view.rounds()
+        # Users keep their places as long as the network stays the same.
+        positions = view.memory.cached("layout", view.network.revision, lambda: layout(graph))
         record = view.round(round_id) if round_id is not None else rounds[-1] if rounds else None
         marks = {name: np.empty(0, dtype=np.int64) for name in ("seeds", "held_out", "reached")}
         if record is not None:
