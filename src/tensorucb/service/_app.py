@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -150,10 +150,6 @@ class _Protocol(HttpToolsProtocol):
 
     _unparsed = 0  # bytes that came since the end of a head, or since a piece of a body
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin."""
-        super().connection_made(cast("asyncio.Transport", _Joined(transport)))
-
     def data_received(self, data: bytes) -> None:
         """Take what came."""
         self._unparsed += len(data)
@@ -189,33 +185,6 @@ class _Protocol(HttpToolsProtocol):
         service: Any = self.app
         service.state.campaigns.stopping.set()
         super().shutdown()
-
-
-class _Joined:
-    """A transport that sends the head of an answer together with its body: one call of the system in place of two."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._parts: list[bytes] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Send this, with all else that is written before the event loop goes on."""
-        if not self._parts:
-            asyncio.get_running_loop().call_soon(self._send)
-        self._parts.append(data)
-
-    def close(self) -> None:
-        """Close once all is sent."""
-        self._send()
-        self._transport.close()
-
-    def _send(self) -> None:
-        parts, self._parts = self._parts, []
-        if parts and not self._transport.is_closing():
-            self._transport.write(b"".join(parts))
 
 
 class _Server(uvicorn.Server):
