@@ -11,18 +11,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio.to_thread
-from fastapi import Request
+from fastapi import Depends, Query, Request
 from starlette.datastructures import FormData, UploadFile
 
-from tensorucb._json_rows import JsonRows
 from tensorucb.errors import StateError, TableError
-from tensorucb.service._problems import Refusal, without
+from tensorucb.service._problems import Refusal
 from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, SMALL, TooLargeError, body_rows, unpack
 
 FORMS = {
@@ -98,16 +97,6 @@ class Uploads:
         return await anyio.to_thread.run_sync(_unpack_apart, path, limiter=self._looking)
 
 
-@contextmanager
-def _refusing(place: str = "") -> Iterator[None]:
-    """What is wrong with a received table is refused, without the name of the place where it lies."""
-    try:
-        yield
-    except TableError as error:
-        status = 413 if isinstance(error, TooLargeError) else 422
-        raise Refusal(status, *without(place, error), kind="FileFormatError") from None
-
-
 def _locked_folder() -> tuple[Path, int]:
     import fcntl
 
@@ -164,16 +153,30 @@ def _unpack_apart(path: Path) -> Path:
     )
 
 
-@asynccontextmanager
-async def received_rows(request: Request) -> AsyncIterator[Path | JsonRows]:
-    """The rows of a request as `Campaign.tell` takes them; a short JSON text is read there for the first time."""
+async def received_rows(
+    request: Request,
+    strict: Annotated[bool, Query(description="Refuse all if a single row cannot be used.")] = False,
+    max_left_out: Annotated[
+        float, Query(ge=0, le=1, description="Rows that cannot be used are left out; above this share, refuse all.")
+    ] = 0.5,
+    columns: Annotated[
+        list[Annotated[str, Query(pattern=".:.", max_length=1000)]],
+        Query(alias="column", description="Which column is which field, such as `user:buyer`.", max_length=20),
+    ] = [],  # noqa: B006
+) -> AsyncIterator[dict[str, Any]]:
+    """Rows, and how the query says to read them: arguments of `Campaign.tell`, which reads short JSON itself."""
+    names = dict(text.split(":", 1) for text in columns)
+    options = {"strict": strict, "max_left_out": max_left_out, "columns": names or None}
     form, length = form_of(request), request.headers.get("content-length", "")
     if form in ("application/json", "application/x-ndjson") and length.isdecimal() and int(length) <= SMALL:
-        with _refusing():
-            yield body_rows(await request.body(), "responses", lines=form == "application/x-ndjson")
+        rows = body_rows(await request.body(), "responses", lines=form == "application/x-ndjson")
+        yield {"responses": rows, **options}
         return
     async with received_file(request) as path:
-        yield path
+        yield {"responses": path, **options}
+
+
+Rows = Annotated[dict[str, Any], Depends(received_rows)]
 
 
 @asynccontextmanager
@@ -183,8 +186,8 @@ async def received_file(request: Request) -> AsyncIterator[Path]:
     if form not in FORMS:
         raise Refusal(415, f"rows come as {', '.join(FORMS)}, as the header Content-Type says; got {form[:80]!r}.")
     uploads: Uploads = request.app.state.uploads
-    with _reading(uploads) as folder:
-        path = folder / f"body{FORMS[form]}"
+    with tempfile.TemporaryDirectory(dir=uploads.folder) as folder:
+        path = Path(folder) / f"body{FORMS[form]}"
         with path.open("wb") as file:
             async for part in request.stream():
                 file.write(part)
@@ -198,18 +201,11 @@ async def received_form(
     """A form, and its files by table, under names of our own; they are gone after the block."""
     uploads: Uploads = request.app.state.uploads
     async with request.form(max_files=len(tables), max_fields=1, max_part_size=2**20) as form:
-        with _reading(uploads) as folder:
-            files = {table: await _saved(form, table, folder) for table in tables if form.get(table)}
+        with tempfile.TemporaryDirectory(dir=uploads.folder) as folder:
+            files = {table: await _saved(form, table, Path(folder)) for table in tables if form.get(table)}
             if needed not in files:
                 raise Refusal(422, f"the form needs a file {needed}.")
             yield form, {table: await uploads.unpacked(path) for table, path in files.items()}
-
-
-@contextmanager
-def _reading(uploads: Uploads) -> Iterator[Path]:
-    """A folder for received files; what is wrong with one is refused."""
-    with tempfile.TemporaryDirectory(dir=uploads.folder) as folder, _refusing(f"{folder}/"):
-        yield Path(folder)
 
 
 async def _saved(form: FormData, table: str, folder: Path) -> Path:
