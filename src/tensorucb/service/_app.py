@@ -96,7 +96,7 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
     app.state.settings = settings
     app.state.campaigns = OpenCampaigns(settings, engine)
     app.state.book = TokenBook(app.state.campaigns.store, demanded=not settings.local)
-    app.state.metrics = _operation.Metrics()
+    app.state.metrics = _operation.Metrics(app.state.campaigns)
     _problems.install(app)
     app.include_router(_operation.router)
     # The framework tries one route after the other: first those that are called most often.

@@ -494,7 +494,7 @@ def tell(at: ForOperator, round: Round, request: Request, rows: Rows) -> library
     except UnknownIdError:
         at.round(round)
         raise
-    request.app.state.metrics.told(report.accepted)
+    request.app.state.metrics.told.inc(report.accepted)
     return report
 
 
@@ -506,7 +506,7 @@ def tell_log(at: ForOperator, request: Request, rows: Rows) -> library.TellLogRe
     A row belongs to the round in its field round, or to the rounds of its field product in whose window it falls.
     """
     report = at.campaign.tell_log(**rows)
-    request.app.state.metrics.told(report.accepted)
+    request.app.state.metrics.told.inc(report.accepted)
     return report
 
 

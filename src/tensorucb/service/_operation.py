@@ -76,16 +76,16 @@ async def readyz(request: Request) -> Health:
 @router.get("/metrics", response_class=Response)
 async def metrics(request: Request, caller: Reader) -> Response:
     """Requests, durations and how the campaigns are going, in Prometheus's text format."""
-    campaigns = caller.campaigns
     numbers: Metrics = request.app.state.metrics
-    text = await campaigns.aside(lambda: numbers.text(campaigns))
+    text = await caller.campaigns.aside(numbers.text)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-class Metrics:
+class Metrics(Collector):
     """The numbers of one service; with several workers those of all, which share a directory."""
 
-    def __init__(self) -> None:
+    def __init__(self, campaigns: OpenCampaigns) -> None:
+        self._campaigns = campaigns
         registry = self._registry = CollectorRegistry()
         self._requests = Counter(
             "tensorucb_requests", "Answered requests.", ("method", "route", "status"), registry=registry
@@ -93,36 +93,25 @@ class Metrics:
         self._seconds = Histogram(
             "tensorucb_request_seconds", "Time to the end of an answer.", ("route",), registry=registry, buckets=_BOUNDS
         )
-        self._told = Counter("tensorucb_responses_told", "New responses that were stored.", registry=registry)
-
-    def told(self, responses: int) -> None:
-        """Count new responses."""
-        self._told.inc(responses)
+        self.told = Counter("tensorucb_responses_told", "New responses that were stored.", registry=registry)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def text(self, campaigns: OpenCampaigns) -> bytes:
+    def text(self) -> bytes:
         """Everything in Prometheus's text format; of the campaigns as they are now."""
         registry = self._registry
         now = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        now.register(_Gauges(campaigns))
+        now.register(self)
         return generate_latest(registry) + generate_latest(now)
 
-
-class _Gauges(Collector):
-    """The campaigns as they are at the moment of asking; of those in use also how far the model is."""
-
-    def __init__(self, campaigns: OpenCampaigns) -> None:
-        self._campaigns = campaigns
-
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """One gauge for each number."""
+        """A gauge for each number of the campaigns as they are now; of those in use also how far the model is."""
         opened = self._campaigns
         gauges = {kind: GaugeMetricFamily(*about, labels=("campaign",)) for kind, about in _GAUGES.items()}
         with opened.store.read() as session:
