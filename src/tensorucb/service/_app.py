@@ -135,7 +135,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
         app.state.uploads.close()
         if closing is not None:
             await closing
-        campaigns.close()
+        campaigns.store.close()
 
 
 # -- the server --
