@@ -206,7 +206,7 @@ def users(at: ForReader, limit: Limit = 50, after: After = None, search: Search 
 @router.post(
     "/users",
     status_code=201,
-    openapi_extra=described(more={**_json(UsersBody), **form_described(_TABLES, ["users"])}),
+    openapi_extra=described(more={**_json(UsersBody), **form_described(_TABLES, "users")}),
 )
 async def add_users(at: ForOperator, request: Request) -> GrownNetwork:
     """Add users and edges: as JSON, or as a form with a file users and optionally a file edges."""

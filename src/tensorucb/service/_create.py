@@ -91,13 +91,6 @@ class Created(CampaignDocument):
     report: list[str]
 
 
-def form_of_tables(*required: str) -> dict[str, Any]:
-    """What a route says in the OpenAPI document about the form with files and settings."""
-    form = form_described(NAMES, list(required), settings={"type": "string"})
-    form["multipart/form-data"]["encoding"] = {"settings": {"contentType": "application/json"}}
-    return described(more=form)
-
-
 @asynccontextmanager
 async def tables_received(request: Request, model: type[R]) -> AsyncIterator[tuple[dict[str, Path], R]]:
     """The files of a form by table, and its settings; the files are gone after the block."""
@@ -157,7 +150,7 @@ class DataPreview(BaseModel):
 @router.post(
     "/campaigns",
     status_code=201,
-    openapi_extra=form_of_tables("edges", "settings"),
+    openapi_extra=described(more=form_described(NAMES, "edges", "settings", settings=True)),
     responses={201: leads_to("campaigns", "one", "progress", "export", "delete", name="name")},
 )
 async def create(request: Request, caller: Admin, key: Key = None) -> Created:
@@ -206,7 +199,7 @@ def _digest(files: dict[str, Path], wanted: NewCampaign) -> str:
     return digest.hexdigest()
 
 
-@router.post("/preview-data", openapi_extra=form_of_tables("edges"))
+@router.post("/preview-data", openapi_extra=described(more=form_described(NAMES, "edges", settings=True)))
 async def preview_data(request: Request, caller: Admin) -> DataPreview:
     """Look at the files of a campaign before it is created: first rows, columns by meaning, what would be left out.
 

@@ -37,29 +37,33 @@ _MOST_WAITING = 16
 _FOLDER = "tensorucb-uploads-"
 _PART = 1 << 20
 
-_ROW = {"type": "object", "additionalProperties": True}
-_EXAMPLES: dict[str, Any] = {
-    "application/json": [{"source": "ann", "target": "bob", "outcome": 1}],
-    "application/x-ndjson": '{"user": "bob", "time": 1790000000}\n',
-    "text/csv": "source,target,outcome\nann,bob,1\n",
+_FILE = {"type": "string", "format": "binary"}
+_ROWS: dict[str, Any] = {
+    "application/json": {
+        "schema": {"type": "array", "items": {"type": "object", "additionalProperties": True}, "maxItems": MOST_ROWS},
+        "example": [{"source": "ann", "target": "bob", "outcome": 1}],
+    },
+    "application/x-ndjson": {"schema": {"type": "string"}, "example": '{"user": "bob", "time": 1790000000}\n'},
+    "text/csv": {"schema": {"type": "string"}, "example": "source,target,outcome\nann,bob,1\n"},
+    "application/vnd.apache.parquet": {"schema": _FILE},
 }
 
 
 def described(*forms: str, more: dict[str, Any] | None = None) -> dict[str, Any]:
     """What a route says in the OpenAPI document about the rows that it takes."""
-    rows: dict[str, Any] = {"type": "array", "items": _ROW, "maxItems": MOST_ROWS}
-    kinds = {"application/json": rows, "application/vnd.apache.parquet": {"type": "string", "format": "binary"}}
-    content: dict[str, Any] = {form: {"schema": kinds.get(form, {"type": "string"})} for form in forms}
-    for form in _EXAMPLES.keys() & content.keys():
-        content[form]["example"] = _EXAMPLES[form]
-    return {"requestBody": {"required": True, "content": {**content, **(more or {})}}}
+    content = {form: _ROWS[form] for form in forms} | (more or {})
+    return {"requestBody": {"required": True, "content": content}}
 
 
-def form_described(tables: tuple[str, ...], required: list[str], **fields: Any) -> dict[str, Any]:
-    """The same about a form with files."""
-    files = {table: {"type": "string", "format": "binary"} for table in tables}
-    schema = {"type": "object", "required": required, "additionalProperties": False, "properties": {**files, **fields}}
-    return {"multipart/form-data": {"schema": schema}}
+def form_described(tables: tuple[str, ...], *required: str, settings: bool = False) -> dict[str, Any]:
+    """The same about a form with files, and ``settings`` in JSON."""
+    fields: dict[str, Any] = dict.fromkeys(tables, _FILE)
+    form: dict[str, Any] = {}
+    if settings:
+        fields["settings"] = {"type": "string"}
+        form["encoding"] = {"settings": {"contentType": "application/json"}}
+    schema = {"type": "object", "required": list(required), "additionalProperties": False, "properties": fields}
+    return {"multipart/form-data": {"schema": schema, **form}}
 
 
 def form_of(request: Request) -> str:
