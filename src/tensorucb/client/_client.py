@@ -262,8 +262,8 @@ class RemoteCampaign:
 
     def set_webhook(self, url: str, secret: str | None = None) -> str:
         """Tell another system of every round that closes from now on; returns the secret. Needs the role ``admin``."""
-        answer = self._service.send("PUT", "webhook", json={"url": check_text("url", url), "secret": secret})
-        return str(answer.json()["secret"])
+        answer = self._service.call("PUT", "webhook", json={"url": check_text("url", url), "secret": secret})
+        return str(answer["secret"])
 
     def remove_webhook(self) -> None:
         """Tell no other system any more; needs the role ``admin``."""
@@ -290,7 +290,7 @@ class RemoteCampaign:
         params = {**_fields(given), "strict": tolerance.strict, "max_left_out": tolerance.most, "column": named}
         with upload_of("responses", responses, short_as_text=True) as (_, content, kind):
             headers = {"Content-Type": kind}
-            return self._service.send("POST", *path, params=params, content=content, headers=headers).json()
+            return self._service.call("POST", *path, params=params, content=content, headers=headers)
 
     def _ask(self, document: Any) -> Ask:
         return record(Ask, document).of(self)
@@ -446,7 +446,7 @@ class Client:
         settings = json.dumps({key: as_json(key, value) for key, value in arguments.items()})
         with ExitStack() as opened:
             files = {table: opened.enter_context(upload_of(table, rows)) for table, rows in tables.items()}
-            made = self._connection.send("POST", "campaigns", key=key, files=files, data={"settings": settings}).json()
+            made = self._connection.call("POST", "campaigns", key=key, files=files, data={"settings": settings})
         return RemoteCampaign(self._connection, name, report=tuple(made["report"]))
 
     def delete_campaign(self, name: str) -> None:

@@ -88,7 +88,7 @@ class Connection:
 
     def get(self, *path: Any, **params: Any) -> Any:
         """The JSON document at a path."""
-        return self.send("GET", *path, params=params).json()
+        return self.call("GET", *path, params=params)
 
     def pages(self, *path: Any, **params: Any) -> Iterator[Any]:
         """The items of a list, page after page."""
@@ -102,7 +102,15 @@ class Connection:
 
     def post(self, document: Any, *path: Any, key: str | None = None) -> Any:
         """The answer to a writing call with a JSON body."""
-        return self.send("POST", *path, key=key, **({} if document is None else {"json": document})).json()
+        return self.call("POST", *path, key=key, **({} if document is None else {"json": document}))
+
+    def call(self, method: str, *path: Any, **request: Any) -> Any:
+        """The JSON document that answers a request; ``request`` is as in `send`."""
+        answer = self.send(method, *path, **request)
+        try:
+            return answer.json()
+        except ValueError:
+            raise _no_service(answer, "something else than JSON") from None
 
     def send(self, method: str, *path: Any, key: str | None = None, **request: Any) -> httpx.Response:
         """The answer to a request with this ``key`` as its id; ``request`` is what httpx takes."""
@@ -156,13 +164,15 @@ def _checked(answer: httpx.Response, gone: bool) -> httpx.Response:
         text, kind = str(problem["detail"]), str(problem["type"]).rpartition("/")[2].rpartition(":")[2]
         parts = [_part(part) for part in problem.get("parts", [text])]
     except (ValueError, KeyError, TypeError):
-        raise ServiceError(
-            f"{answer.url.host} answered {answer.status_code} without a reason. Is that address a tensorucb service?"
-        ) from None
+        raise _no_service(answer, f"{answer.status_code} without a reason") from None
     error_class = getattr(errors, kind, None) if answer.status_code in _OURS else None
     if isinstance(error_class, type) and issubclass(error_class, TensorUCBError):
         raise error_class(*parts)
     raise ServiceError(Words().said(parts), status=answer.status_code, request_id=problem.get("request_id"))
+
+
+def _no_service(answer: httpx.Response, what: str) -> ServiceError:
+    return ServiceError(f"{answer.url.host} answered {what}. Is that address a tensorucb service?")
 
 
 def _part(part: Any) -> str | Mention:

@@ -93,11 +93,10 @@ class Uploads:
 
     async def unpacked(self, path: Path) -> Path:
         """A file that the service may read; what is wrong or too large is refused."""
-        small = path.suffix != ".parquet" and path.stat().st_size <= SMALL
-        if not small and self._looking.statistics().tasks_waiting >= _MOST_WAITING:
-            raise Refusal(503, "too many files come at once; try again in 5 s.", headers={"Retry-After": "5"})
-        if small:
+        if path.suffix != ".parquet" and path.stat().st_size <= SMALL:
             return await anyio.to_thread.run_sync(unpack, path)
+        if self._looking.statistics().tasks_waiting >= _MOST_WAITING:
+            raise Refusal(503, "too many files come at once; try again in 5 s.", headers={"Retry-After": "5"})
         return await anyio.to_thread.run_sync(_unpack_apart, path, limiter=self._looking)
 
 
