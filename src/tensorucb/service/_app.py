@@ -43,7 +43,6 @@ from tensorucb.service._uploads import Uploads
 from tensorucb.store import open_store
 from tensorucb.work import Engine
 
-PREFIX = "/api/v1"
 _PATIENCE = 30  # seconds that running requests get when the service stops
 _LONGEST_HEAD = 1 << 16  # bytes of a request's first line and headers
 _NO_HTTP = (
@@ -102,7 +101,7 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
     # The framework tries one route after the other: first those that are called most often.
     rooms = _campaigns, _create, _catalogues, _figures, _access
     for router in (_campaigns.rounds_router, *(room.router for room in rooms)):
-        app.include_router(router, prefix=PREFIX)
+        app.include_router(router, prefix=_access.API)
     app.include_router(_page.router)
     return app
 

@@ -15,7 +15,6 @@ import time
 import traceback
 from collections.abc import Iterable
 from contextlib import suppress
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from pydantic import BaseModel
 from tensorucb.campaign import Campaign
 from tensorucb.errors import TensorUCBError
 from tensorucb.service._open import OpenCampaigns
-from tensorucb.service._problems import Refusal, responses
+from tensorucb.service._problems import Refusal, request_id, responses
 from tensorucb.service._shared import OPEN_TO_ALL, Reader
 
 # Otherwise each number has a second line with the moment of its first use.
@@ -42,9 +41,6 @@ _GAUGES = {
 }
 # What these tell below their level nobody asked for.
 _QUIET = {"asyncio": "WARNING", "uvicorn": "WARNING", "python_multipart": "ERROR"}
-
-request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The id of the request that is being answered; threads that work for it have it too."""
 
 ALIVE = "/healthz"
 router = APIRouter(tags=["operation"], responses=responses())

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any
 
@@ -36,6 +37,9 @@ MEDIA = "application/problem+json"
 KEY = "Idempotency-Key"
 _KIND = "urn:tensorucb:error:"
 _log = logging.getLogger("tensorucb.service")
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the request that is being answered; threads that work for it have it too."""
 
 # The first that fits counts. A table came with a request; another file that is damaged is the store's.
 _STATUS: tuple[tuple[type[TensorUCBError], int], ...] = (
@@ -195,7 +199,7 @@ def problem(request: Request, error: Exception) -> Response:
     """The answer to a request that failed, as problem details."""
     refusal = _refusal(request, error)
     content = _details(refusal)
-    content.request_id = request.state.request_id
+    content.request_id = request_id.get()
     if any(isinstance(part, Mention) for part in refusal.detail):
         content.parts = as_parts(refusal.detail)
     headers = dict(refusal.headers or {})
