@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tensorucb import __version__
 from tensorucb.checks import shown
-from tensorucb.service._operation import ALIVE, Metrics, log_access
+from tensorucb.service._operation import ALIVE, Metrics
 from tensorucb.service._problems import Refusal, problem, request_id, responses
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.service._shared import COOKIE, OPEN_TO_ALL
@@ -107,8 +107,7 @@ class Guard:
             principal = state["principal"]
             status = status or 499  # the client has gone before it was answered
             method = method if method in _METHODS else "-"
-            self._metrics.observe(method, route, status, seconds)
-            log_access(method, route, status, seconds, principal and principal.name)
+            self._metrics.answered(method, route, status, seconds, principal and principal.name)
             request_id.reset(token)
 
     async def _admit(self, scope: Scope, headers: Headers) -> None:

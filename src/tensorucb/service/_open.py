@@ -101,13 +101,8 @@ class OpenCampaigns:
                 self._open.pop(next(iter(self._open)))
         return campaign
 
-    def names(self) -> list[str]:
-        """The names of all campaigns."""
-        with self.store.read() as session:
-            return [record.name for record in session.campaigns()]
-
     def names_in_use(self) -> list[str]:
-        """The names of those that may need a person."""
+        """The names of the campaigns that may need a person."""
         with self.store.read() as session:
             return names_in_use(session, time.time())
 

@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from tensorucb.errors import TensorUCBError
 from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._problems import Refusal, request_id, responses
 from tensorucb.service._shared import OPEN_TO_ALL, Reader
+from tensorucb.service._tokens import token_count
 
 # Otherwise each number has a second line with the moment of its first use.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -65,7 +67,7 @@ async def readyz(request: Request) -> Health:
     campaigns: OpenCampaigns = request.app.state.campaigns
     if campaigns.stopping.is_set():
         raise Refusal(503, "the service is about to stop.", kind="StateError")
-    await campaigns.aside(campaigns.names)
+    await campaigns.aside(partial(token_count, campaigns.store))
     return Health(status="ready")
 
 
@@ -91,10 +93,13 @@ class Metrics(Collector):
         )
         self.told = Counter("tensorucb_responses_told", "New responses that were stored.", registry=registry)
 
-    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
+    def answered(self, method: str, route: str, status: int, seconds: float, principal: str | None) -> None:
+        """Count and log an answered request."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
+        fields = {"method": method, "route": route, "status": status, "ms": round(1000 * seconds, 1)}
+        extra = {"fields": {**fields, "principal": principal}}
+        _access.info("%s %s %d", method, route, status, extra=extra)
 
     def text(self) -> bytes:
         """Everything in Prometheus's text format; of the campaigns as they are now."""
@@ -143,13 +148,6 @@ class JsonLines(logging.Formatter):
                 for frame in traceback.extract_tb(frames)[-12:]
             ]
         return json.dumps(line, ensure_ascii=False)
-
-
-def log_access(method: str, route: str, status: int, seconds: float, principal: str | None) -> None:
-    """Log an answered request."""
-    fields = {"method": method, "route": route, "status": status, "ms": round(1000 * seconds, 1)}
-    extra = {"fields": {**fields, "principal": principal}}
-    _access.info("%s %s %d", method, route, status, extra=extra)
 
 
 def log_to_stderr(level: str) -> None:
