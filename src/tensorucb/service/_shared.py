@@ -179,7 +179,7 @@ class At(Caller):
             rows = np.flatnonzero(pseudonyms == text.encode("utf-8", "replace"))
             named = graph.ids[rows].tolist()
         else:
-            whole = graph.ids.dtype.kind != "U" and re.fullmatch("0|-?[1-9][0-9]{0,17}", text)
+            whole = graph.ids.dtype.kind != "U" and re.fullmatch("0|-?[1-9][0-9]{0,18}", text)
             named = [int(text) if whole else text]
         try:
             user: Id = named[0]
