@@ -98,9 +98,28 @@ def test_a_creation_and_a_deletion_whose_answers_are_lost_are_done(storage, tmp_
 
 def test_a_service_that_is_busy_is_asked_again_when_it_says():
     busy = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    document = b'{"items": [], "next": null}'
-    good = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(document), document)
-    answers = [busy, busy, good]
+    answers = [busy, busy, _good(b'{"items": [], "next": null}')]
+    with _answering(answers) as url, Client(url) as client:
+        assert client.campaigns() == []
+    assert answers == []
+
+
+def test_a_page_of_another_server_is_no_answer():
+    with (
+        _answering([_good(b"<html>Welcome!</html>")]) as url,
+        Client(url) as client,
+        pytest.raises(ServiceError, match=r"something else than JSON\. Is that address a tensorucb service\?"),
+    ):
+        client.campaigns()
+
+
+def _good(content):
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(content), content)
+
+
+@contextmanager
+def _answering(answers):
+    """A server that gives these answers, one after the other."""
 
     def serve():
         while answers:
@@ -113,10 +132,8 @@ def test_a_service_that_is_busy_is_asked_again_when_it_says():
         listening.settimeout(60)
         thread = threading.Thread(target=serve)
         thread.start()
-        with Client(f"http://127.0.0.1:{listening.getsockname()[1]}") as client:
-            assert client.campaigns() == []
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         thread.join(60)
-    assert answers == []
 
 
 def test_nobody_there_is_an_error_that_names_the_address(monkeypatch):

@@ -127,8 +127,9 @@ def test_a_campaign_is_found_by_its_name(client, name):
 def test_progress_has_a_tag_that_changes_with_the_log(client):
     first = client.get("/campaigns/spring/progress")
     tag = first.headers["etag"]
-    again = client.get("/campaigns/spring/progress", headers={"If-None-Match": tag})
-    assert (again.status_code, again.content) == (304, b"")
+    for had in (tag, f"W/{tag}", f'"another", W/{tag}'):  # a proxy that packs an answer makes its tag a weak one
+        again = client.get("/campaigns/spring/progress", headers={"If-None-Match": had})
+        assert (again.status_code, again.content) == (304, b"")
     ask(client)
     fresh = client.get("/campaigns/spring/progress", headers={"If-None-Match": tag})
     assert fresh.status_code == 200

@@ -6,8 +6,9 @@ import httpx
 import pytest
 
 from service.conftest import Serve
+from tensorucb import Graph, create_campaign
 from tensorucb.client import Client
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, UnknownIdError
 
 
 def test_opt_outs_over_http(client: httpx.Client) -> None:
@@ -61,3 +62,16 @@ def test_opt_outs_with_the_client(serve: Serve, storage: str, tmp_path) -> None:
         autumn = client.campaign("autumn")
         autumn.set_costs({"letter": 3.0})
         assert autumn.ask("tea", 2, strategies=["letter"]).cost == 6.0
+
+
+def test_people_whose_ids_are_long_numbers(serve: Serve, storage: str) -> None:
+    longest = 2**63 - 1
+    create_campaign("numbers", graph=Graph.from_edges([longest, -longest], [1, 1]), storage=storage).disconnect()
+    with Client(str(serve(storage).base_url).removesuffix("/api/v1/")) as client:
+        campaign = client.campaign("numbers")
+        asked = campaign.ask(k=1, candidates=[longest])
+        assert campaign.explain(asked, longest).user == longest
+        assert [campaign.why_not(user) for user in (longest, -longest)] == [None, None]
+        for stranger in (longest - 1, str(longest + 1)):
+            with pytest.raises(UnknownIdError):
+                campaign.why_not(stranger)

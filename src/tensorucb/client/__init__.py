@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tensorucb.client._campaign import RemoteCampaign
-from tensorucb.client._client import Client, Session
+from tensorucb.client._client import Client, RemoteCampaign, Session
 
 __all__ = ["Client", "RemoteCampaign", "Session"]

@@ -26,8 +26,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tensorucb import __version__
 from tensorucb.checks import shown
-from tensorucb.service._operation import ALIVE, Metrics, log_access, request_id
-from tensorucb.service._problems import Refusal, problem, responses
+from tensorucb.service._operation import ALIVE, Metrics
+from tensorucb.service._problems import Refusal, problem, request_id, responses
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.service._shared import COOKIE, OPEN_TO_ALL
 from tensorucb.service._tokens import LOCAL, SESSION, Principal, Role, TokenBook
@@ -49,7 +49,7 @@ _SAFE = {
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _READING = ("GET", "HEAD", "OPTIONS")
 _METHODS = (*_READING, "POST", "PUT", "PATCH", "DELETE")
-_API = "/api/v1"
+API = "/api/v1"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _CLOSE = {"Connection": "close"}  # nobody reads the rest
 _FORWARDING = (b"forwarded", b"via", b"x-real-ip")
@@ -81,7 +81,7 @@ class Guard:
         method = scope["method"]
         # HEAD is answered as GET; the server leaves out the body.
         routed = "GET" if method == "HEAD" else method
-        state = {**scope.get("state", {}), "request_id": name, "bodiless": method == "HEAD", "principal": None}
+        state = {**scope.get("state", {}), "bodiless": method == "HEAD", "principal": None}
         scope = {**scope, "method": routed, "state": state}
         token = request_id.set(name)
 
@@ -107,8 +107,7 @@ class Guard:
             principal = state["principal"]
             status = status or 499  # the client has gone before it was answered
             method = method if method in _METHODS else "-"
-            self._metrics.observe(method, route, status, seconds)
-            log_access(method, route, status, seconds, principal and principal.name)
+            self._metrics.answered(method, route, status, seconds, principal and principal.name)
             request_id.reset(token)
 
     async def _admit(self, scope: Scope, headers: Headers) -> None:
@@ -150,8 +149,8 @@ class Guard:
 def _route(scope: Scope) -> str:
     """The route's pattern: it names nobody, and there are only so many."""
     route = str(getattr(scope.get("route"), "path_format", "-"))
-    below = scope["path"].startswith(_API) and route != "-" and not route.startswith(_API)
-    return f"{_API}{route}" if below else route
+    below = scope["path"].startswith(API) and route != "-" and not route.startswith(API)
+    return f"{API}{route}" if below else route
 
 
 def _forwarded(scope: Scope) -> bool:

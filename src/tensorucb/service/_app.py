@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -43,7 +43,6 @@ from tensorucb.service._uploads import Uploads
 from tensorucb.store import open_store
 from tensorucb.work import Engine
 
-PREFIX = "/api/v1"
 _PATIENCE = 30  # seconds that running requests get when the service stops
 _LONGEST_HEAD = 1 << 16  # bytes of a request's first line and headers
 _NO_HTTP = (
@@ -96,13 +95,13 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
     app.state.settings = settings
     app.state.campaigns = OpenCampaigns(settings, engine)
     app.state.book = TokenBook(app.state.campaigns.store, demanded=not settings.local)
-    app.state.metrics = _operation.Metrics()
+    app.state.metrics = _operation.Metrics(app.state.campaigns)
     _problems.install(app)
     app.include_router(_operation.router)
     # The framework tries one route after the other: first those that are called most often.
     rooms = _campaigns, _create, _catalogues, _figures, _access
     for router in (_campaigns.rounds_router, *(room.router for room in rooms)):
-        app.include_router(router, prefix=PREFIX)
+        app.include_router(router, prefix=_access.API)
     app.include_router(_page.router)
     return app
 
@@ -135,7 +134,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
         app.state.uploads.close()
         if closing is not None:
             await closing
-        campaigns.close()
+        campaigns.store.close()
 
 
 # -- the server --
@@ -149,10 +148,6 @@ class _Protocol(HttpToolsProtocol):
     """
 
     _unparsed = 0  # bytes that came since the end of a head, or since a piece of a body
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin."""
-        super().connection_made(cast("asyncio.Transport", _Joined(transport)))
 
     def data_received(self, data: bytes) -> None:
         """Take what came."""
@@ -189,33 +184,6 @@ class _Protocol(HttpToolsProtocol):
         service: Any = self.app
         service.state.campaigns.stopping.set()
         super().shutdown()
-
-
-class _Joined:
-    """A transport that sends the head of an answer together with its body: one call of the system in place of two."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._parts: list[bytes] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Send this, with all else that is written before the event loop goes on."""
-        if not self._parts:
-            asyncio.get_running_loop().call_soon(self._send)
-        self._parts.append(data)
-
-    def close(self) -> None:
-        """Close once all is sent."""
-        self._send()
-        self._transport.close()
-
-    def _send(self) -> None:
-        parts, self._parts = self._parts, []
-        if parts and not self._transport.is_closing():
-            self._transport.write(b"".join(parts))
 
 
 class _Server(uvicorn.Server):

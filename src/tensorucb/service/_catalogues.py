@@ -23,22 +23,13 @@ from tensorucb.service._shared import (
     ForReader,
     Limit,
     Page,
-    RowOptions,
     Search,
     chooses,
     page,
     reads,
     tells,
 )
-from tensorucb.service._uploads import (
-    FORMS,
-    described,
-    form_described,
-    form_of,
-    received_file,
-    received_form,
-    received_rows,
-)
+from tensorucb.service._uploads import FORMS, Rows, described, form_described, form_of, received_file, received_form
 
 router = APIRouter(prefix=CAMPAIGN, tags=["catalogues"], responses=responses(404, 409, 413))
 
@@ -162,9 +153,9 @@ async def add_products(at: ForOperator, request: Request) -> Grown:
         body = checked(CatalogueBody, await request.body())
         if body.costs is not None:
             raise Refusal(422, "products have no costs of their own; strategies and users do.")
-        return await at.tell(lambda: body.grown(at.campaign.products, at.campaign.add_products, body.values))
+        return await at.change(lambda: body.grown(at.campaign.products, at.campaign.add_products, body.values))
     async with received_file(request) as path:
-        added = await at.tell(lambda: entries_from(at.campaign, "product", path))
+        added = await at.change(lambda: entries_from(at.campaign, "product", path))
     return Grown(total=added.pop("products"), **added)
 
 
@@ -184,7 +175,7 @@ async def add_strategies(at: ForOperator, request: Request) -> Grown:
     body = checked(CatalogueBody, await request.body())
     if body.values is not None:
         raise Refusal(422, "strategies have no values; products and users do.")
-    return await at.tell(lambda: body.grown(at.campaign.strategies, at.campaign.add_strategies, body.costs))
+    return await at.change(lambda: body.grown(at.campaign.strategies, at.campaign.add_strategies, body.costs))
 
 
 @router.post("/strategies/costs")
@@ -215,13 +206,13 @@ def users(at: ForReader, limit: Limit = 50, after: After = None, search: Search 
 @router.post(
     "/users",
     status_code=201,
-    openapi_extra=described(more={**_json(UsersBody), **form_described(_TABLES, ["users"])}),
+    openapi_extra=described(more={**_json(UsersBody), **form_described(_TABLES, "users")}),
 )
 async def add_users(at: ForOperator, request: Request) -> GrownNetwork:
     """Add users and edges: as JSON, or as a form with a file users and optionally a file edges."""
     if form_of(request) == "multipart/form-data":
         async with received_form(request, _TABLES, "users") as (_, files):
-            added = await at.tell(lambda: users_from(at.campaign, files["users"], files.get("edges")))
+            added = await at.change(lambda: users_from(at.campaign, files["users"], files.get("edges")))
         return GrownNetwork(**added)
     body = checked(UsersBody, await request.body())
 
@@ -236,7 +227,7 @@ async def add_users(at: ForOperator, request: Request) -> GrownNetwork:
             edges=after.n_edges,
         )
 
-    return await at.tell(call)
+    return await at.change(call)
 
 
 @router.get("/users/{user:path}")
@@ -288,18 +279,17 @@ def _followers(at: At, row: int, product: int | str | None) -> tuple[float | Non
 
 
 @router.post("/history", openapi_extra=described(*FORMS))
-async def history(
+@chooses
+def history(
     at: ForOperator,
-    request: Request,
-    options: RowOptions,
+    rows: Rows,
     product: Annotated[str | None, Query(description="The product of all rows.", max_length=10_000)] = None,
     window: Annotated[
         str | None, Query(description="How long after a purchase a response counts: 7d.", max_length=100)
     ] = None,
 ) -> HistoryReport:
     """Learn from past campaigns or from a log of purchases, before everything else in the order of learning."""
-    async with received_rows(request) as rows:
-        return await at.choose(lambda: at.campaign.import_history(rows, at.product(product), window=window, **options))
+    return at.campaign.import_history(product=at.product(product), window=window, **rows)
 
 
 @router.post("/expire")

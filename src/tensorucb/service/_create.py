@@ -23,7 +23,7 @@ from tensorucb.question import SETTINGS
 from tensorucb.service._bodies import Body, Number, Span, checked
 from tensorucb.service._campaigns import CampaignDocument, campaign_facts
 from tensorucb.service._open import OpenCampaigns
-from tensorucb.service._problems import ApiWords, Refusal, as_parts, leads_to, responses, without
+from tensorucb.service._problems import ApiWords, Refusal, as_parts, leads_to, parts_of, responses
 from tensorucb.service._shared import Admin, Key
 from tensorucb.service._uploads import described, form_described, form_of, received_form
 from tensorucb.tables import TABLES, candidate_columns, find_columns, first_rows
@@ -91,13 +91,6 @@ class Created(CampaignDocument):
     report: list[str]
 
 
-def form_of_tables(*required: str) -> dict[str, Any]:
-    """What a route says in the OpenAPI document about the form with files and settings."""
-    form = form_described(NAMES, list(required), settings={"type": "string"})
-    form["multipart/form-data"]["encoding"] = {"settings": {"contentType": "application/json"}}
-    return described(more=form)
-
-
 @asynccontextmanager
 async def tables_received(request: Request, model: type[R]) -> AsyncIterator[tuple[dict[str, Path], R]]:
     """The files of a form by table, and its settings; the files are gone after the block."""
@@ -117,9 +110,9 @@ class Fault(BaseModel):
     parts: list[str | dict[str, Any]] = Field(description="The same in parts, as in a problem.")
 
     @classmethod
-    def of(cls, error: TensorUCBError, folder: Path) -> Fault:
-        """What a reader said of files in a folder of ours."""
-        parts = without(f"{folder}/", error)
+    def of(cls, request: Request, error: TensorUCBError) -> Fault:
+        """What a reader said of the files of a request."""
+        parts = parts_of(request, error)
         return cls(detail=ApiWords().said(parts), parts=as_parts(parts))
 
 
@@ -157,7 +150,7 @@ class DataPreview(BaseModel):
 @router.post(
     "/campaigns",
     status_code=201,
-    openapi_extra=form_of_tables("edges", "settings"),
+    openapi_extra=described(more=form_described(NAMES, "edges", "settings", settings=True)),
     responses={201: leads_to("campaigns", "one", "progress", "export", "delete", name="name")},
 )
 async def create(request: Request, caller: Admin, key: Key = None) -> Created:
@@ -206,7 +199,7 @@ def _digest(files: dict[str, Path], wanted: NewCampaign) -> str:
     return digest.hexdigest()
 
 
-@router.post("/preview-data", openapi_extra=form_of_tables("edges"))
+@router.post("/preview-data", openapi_extra=described(more=form_described(NAMES, "edges", settings=True)))
 async def preview_data(request: Request, caller: Admin) -> DataPreview:
     """Look at the files of a campaign before it is created: first rows, columns by meaning, what would be left out.
 
@@ -214,26 +207,26 @@ async def preview_data(request: Request, caller: Admin) -> DataPreview:
     Nothing is kept.
     """
     async with tables_received(request, Reading) as (files, wanted):
-        return await caller.campaigns.aside(lambda: _looked_at(files, wanted))
+        return await caller.campaigns.aside(lambda: _looked_at(request, files, wanted))
 
 
-def _looked_at(files: dict[str, Any], wanted: Reading) -> DataPreview:
+def _looked_at(request: Request, files: dict[str, Any], wanted: Reading) -> DataPreview:
     columns = with_consent(wanted.columns, wanted.consent)
-    looks = [_table(table, path, columns.get(table)) for table, path in files.items()]
+    looks = [_table(request, table, path, columns.get(table)) for table, path in files.items()]
     preview = DataPreview(tables=looks, users=None, edges=None, products=None, example=None, report=[], problem=None)
     if any(look.problem is not None for look in looks):
         return preview
     try:
         data = read_campaign_data(**files, **wanted.arguments())
     except (InputError, FileFormatError) as error:
-        return preview.model_copy(update={"problem": Fault.of(error, files["edges"].parent)})
+        return preview.model_copy(update={"problem": Fault.of(request, error)})
     graph = data.graph
     ends = graph.ids[graph.sources[0]], graph.ids[graph.targets[0]]
     counts = {"users": graph.n_nodes, "edges": graph.n_edges, "products": len(data.products)}
     return preview.model_copy(update={**counts, "example": list(map(str, ends)), "report": list(data.report)})
 
 
-def _table(table: str, path: Path, named: Mapping[str, str] | None) -> TablePreview:
+def _table(request: Request, table: str, path: Path, named: Mapping[str, str] | None) -> TablePreview:
     """The first rows of a file, and which column is which; what is wrong with its columns is a part of the answer."""
     frame = first_rows(table, path, _FIRST)
     fields = TABLES[table]
@@ -241,7 +234,7 @@ def _table(table: str, path: Path, named: Mapping[str, str] | None) -> TablePrev
     try:
         find_columns(path.name.removesuffix(KEPT), frame.columns, fields, named, part_of=table)
     except FileFormatError as error:
-        problem = Fault.of(error, path.parent)
+        problem = Fault.of(request, error)
     candidates = candidate_columns(frame.columns, fields, named)
     return TablePreview(
         table=table,

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
+
+import anyio.to_thread
 
 from tensorucb.campaign import Campaign, load_campaign
 from tensorucb.campaign._attention import names_in_use
@@ -43,9 +43,9 @@ class OpenCampaigns:
         self.settings, self._engine = settings, engine
         self.store = open_store(settings.storage, read_only=settings.read_only)
         self.stopping = asyncio.Event()
-        self._threads = ThreadPoolExecutor(_THREADS, "reading")
+        self._threads = anyio.CapacityLimiter(_THREADS)
         # The workers of a cluster hold the samples of one choice at a time.
-        self._choosing = ThreadPoolExecutor(_CHOOSING if engine is None else 1, "choosing")
+        self._choosing = anyio.CapacityLimiter(_CHOOSING if engine is None else 1)
         self._opening = threading.Lock()
         self._open: dict[str, Campaign] = {}
         self._delivering: dict[str, asyncio.Task[None]] = {}
@@ -54,10 +54,7 @@ class OpenCampaigns:
 
     async def aside(self, call: Callable[[], T], *, chooses: bool = False) -> T:
         """Run a call in a thread; one that ``chooses`` or learns may have to wait for others who do."""
-        # What it logs has the id of the request.
-        run: Callable[[Callable[[], T]], T] = contextvars.copy_context().run
-        threads = self._choosing if chooses else self._threads
-        return await asyncio.get_running_loop().run_in_executor(threads, run, call)
+        return await anyio.to_thread.run_sync(call, limiter=self._choosing if chooses else self._threads)
 
     async def together(self, key: Hashable, call: Callable[[], T]) -> T:
         """Run a call in a thread for all who want the same: one at a time, and who comes meanwhile shares the next one.
@@ -104,13 +101,8 @@ class OpenCampaigns:
                 self._open.pop(next(iter(self._open)))
         return campaign
 
-    def names(self) -> list[str]:
-        """The names of all campaigns."""
-        with self.store.read() as session:
-            return [record.name for record in session.campaigns()]
-
     def names_in_use(self) -> list[str]:
-        """The names of those that may need a person."""
+        """The names of the campaigns that may need a person."""
         with self.store.read() as session:
             return names_in_use(session, time.time())
 
@@ -139,12 +131,6 @@ class OpenCampaigns:
     async def _deliver(self, name: str) -> None:
         with _logged():
             await self.aside(lambda: self.call(name, Campaign.deliver))
-
-    def close(self) -> None:
-        """Let go of the threads and of the store."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._choosing.shutdown(wait=False, cancel_futures=True)
-        self.store.close()
 
 
 def tag_of(campaign: Campaign) -> str:

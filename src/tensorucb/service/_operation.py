@@ -15,7 +15,7 @@ import time
 import traceback
 from collections.abc import Iterable
 from contextlib import suppress
-from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,9 @@ from pydantic import BaseModel
 from tensorucb.campaign import Campaign
 from tensorucb.errors import TensorUCBError
 from tensorucb.service._open import OpenCampaigns
-from tensorucb.service._problems import Refusal, responses
+from tensorucb.service._problems import Refusal, request_id, responses
 from tensorucb.service._shared import OPEN_TO_ALL, Reader
+from tensorucb.service._tokens import token_count
 
 # Otherwise each number has a second line with the moment of its first use.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -42,9 +43,6 @@ _GAUGES = {
 }
 # What these tell below their level nobody asked for.
 _QUIET = {"asyncio": "WARNING", "uvicorn": "WARNING", "python_multipart": "ERROR"}
-
-request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The id of the request that is being answered; threads that work for it have it too."""
 
 ALIVE = "/healthz"
 router = APIRouter(tags=["operation"], responses=responses())
@@ -69,23 +67,23 @@ async def readyz(request: Request) -> Health:
     campaigns: OpenCampaigns = request.app.state.campaigns
     if campaigns.stopping.is_set():
         raise Refusal(503, "the service is about to stop.", kind="StateError")
-    await campaigns.aside(campaigns.names)
+    await campaigns.aside(partial(token_count, campaigns.store))
     return Health(status="ready")
 
 
 @router.get("/metrics", response_class=Response)
 async def metrics(request: Request, caller: Reader) -> Response:
     """Requests, durations and how the campaigns are going, in Prometheus's text format."""
-    campaigns = caller.campaigns
     numbers: Metrics = request.app.state.metrics
-    text = await campaigns.aside(lambda: numbers.text(campaigns))
+    text = await caller.campaigns.aside(numbers.text)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-class Metrics:
+class Metrics(Collector):
     """The numbers of one service; with several workers those of all, which share a directory."""
 
-    def __init__(self) -> None:
+    def __init__(self, campaigns: OpenCampaigns) -> None:
+        self._campaigns = campaigns
         registry = self._registry = CollectorRegistry()
         self._requests = Counter(
             "tensorucb_requests", "Answered requests.", ("method", "route", "status"), registry=registry
@@ -93,36 +91,28 @@ class Metrics:
         self._seconds = Histogram(
             "tensorucb_request_seconds", "Time to the end of an answer.", ("route",), registry=registry, buckets=_BOUNDS
         )
-        self._told = Counter("tensorucb_responses_told", "New responses that were stored.", registry=registry)
+        self.told = Counter("tensorucb_responses_told", "New responses that were stored.", registry=registry)
 
-    def told(self, responses: int) -> None:
-        """Count new responses."""
-        self._told.inc(responses)
-
-    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
+    def answered(self, method: str, route: str, status: int, seconds: float, principal: str | None) -> None:
+        """Count and log an answered request."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
+        fields = {"method": method, "route": route, "status": status, "ms": round(1000 * seconds, 1)}
+        extra = {"fields": {**fields, "principal": principal}}
+        _access.info("%s %s %d", method, route, status, extra=extra)
 
-    def text(self, campaigns: OpenCampaigns) -> bytes:
+    def text(self) -> bytes:
         """Everything in Prometheus's text format; of the campaigns as they are now."""
         registry = self._registry
         now = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        now.register(_Gauges(campaigns))
+        now.register(self)
         return generate_latest(registry) + generate_latest(now)
 
-
-class _Gauges(Collector):
-    """The campaigns as they are at the moment of asking; of those in use also how far the model is."""
-
-    def __init__(self, campaigns: OpenCampaigns) -> None:
-        self._campaigns = campaigns
-
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """One gauge for each number."""
+        """A gauge for each number of the campaigns as they are now; of those in use also how far the model is."""
         opened = self._campaigns
         gauges = {kind: GaugeMetricFamily(*about, labels=("campaign",)) for kind, about in _GAUGES.items()}
         with opened.store.read() as session:
@@ -158,13 +148,6 @@ class JsonLines(logging.Formatter):
                 for frame in traceback.extract_tb(frames)[-12:]
             ]
         return json.dumps(line, ensure_ascii=False)
-
-
-def log_access(method: str, route: str, status: int, seconds: float, principal: str | None) -> None:
-    """Log an answered request."""
-    fields = {"method": method, "route": route, "status": status, "ms": round(1000 * seconds, 1)}
-    extra = {"fields": {**fields, "principal": principal}}
-    _access.info("%s %s %d", method, route, status, extra=extra)
 
 
 def log_to_stderr(level: str) -> None:

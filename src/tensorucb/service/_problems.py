@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any
 
@@ -25,19 +26,26 @@ from tensorucb.errors import (
     MissingExtraError,
     StateError,
     StoreError,
+    TableError,
     TensorUCBError,
     Words,
     argument,
 )
+from tensorucb.service._unpack import TooLargeError
 
 MEDIA = "application/problem+json"
 KEY = "Idempotency-Key"
 _KIND = "urn:tensorucb:error:"
 _log = logging.getLogger("tensorucb.service")
 
-# The first that fits counts. Files that came with a request are refused where they are read; another is the store's.
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the request that is being answered; threads that work for it have it too."""
+
+# The first that fits counts. A table came with a request; another file that is damaged is the store's.
 _STATUS: tuple[tuple[type[TensorUCBError], int], ...] = (
     (InputError, 422),
+    (TooLargeError, 413),
+    (TableError, 422),
     (StateError, 409),
     (StoreError, 503),
     (EngineError, 503),
@@ -144,9 +152,15 @@ def missing(*detail: str | Mention) -> Refusal:
     return Refusal(404, *detail, kind="UnknownIdError")
 
 
-def without(place: str, error: TensorUCBError, words: str = "") -> list[str | Mention]:
-    """The parts of a message, with ``words`` for the name of a place that is nobody's business."""
-    return [part.replace(place, words) if isinstance(part, str) else part for part in error.parts()]
+def parts_of(request: Request, error: TensorUCBError) -> list[str | Mention]:
+    """A message without what is nobody's business: where the store and received files lie, what its driver said."""
+    state = request.app.state
+    store, received = state.campaigns.store.masked_url, f"{re.escape(str(state.uploads.folder))}/[^/]+/"
+    return [
+        re.sub(received, "", part.replace(store, "the store")) if isinstance(part, str) else part
+        for part in error.parts()
+        if isinstance(part, str) or part.kind != "driver"
+    ]
 
 
 def as_parts(parts: Iterable[str | Mention]) -> list[str | dict[str, Any]]:
@@ -185,7 +199,7 @@ def problem(request: Request, error: Exception) -> Response:
     """The answer to a request that failed, as problem details."""
     refusal = _refusal(request, error)
     content = _details(refusal)
-    content.request_id = request.state.request_id
+    content.request_id = request_id.get()
     if any(isinstance(part, Mention) for part in refusal.detail):
         content.parts = as_parts(refusal.detail)
     headers = dict(refusal.headers or {})
@@ -221,13 +235,11 @@ def _refusal(request: Request, error: Exception) -> Refusal:
             status = next(status for kind, status in _STATUS if isinstance(error, kind))
             if status == 500:
                 _log.error("damaged data", exc_info=error)
-            # Where the store lies is nobody's business; what its driver said may name files and machines.
             if isinstance(error, StoreError):
                 _log.warning("%s", error)
-            parts = without(request.app.state.campaigns.store.masked_url, error, "the store")
-            detail = [part for part in parts if isinstance(part, str) or part.kind != "driver"]
             headers = {"Retry-After": "1"} if status == 503 else None
-            return Refusal(status, *detail, kind=type(error).__name__, headers=headers)
+            kind = "FileFormatError" if isinstance(error, TableError) else type(error).__name__
+            return Refusal(status, *parts_of(request, error), kind=kind, headers=headers)
         case _:
             _log.error("unforeseen error", exc_info=error)
             unforeseen = "something went wrong that is not your fault; the log has it."

@@ -6,7 +6,7 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Self
 
@@ -41,7 +41,7 @@ _COUNTRIES = ("Germany", "France", "Spain", "Portugal", "Poland")
 _BY_THEMSELVES = 0.005  # chance that a follower acts without having been influenced
 _PAST = 12  # rounds that are there from the beginning, one per day
 _PARTS = 4  # in which the responses of a round come
-PACE = 6.0
+PACE = 6.0  # seconds from round to round
 
 _log = logging.getLogger("tensorucb.service")
 
@@ -88,18 +88,18 @@ class Truth:
 
 
 class Player:
-    """Plays the campaign ``sandbox`` in a thread: opens a round every ``pace`` seconds, tells responses, closes it."""
+    """Plays the campaign ``sandbox`` in a thread: opens a round every 6 seconds, tells responses, closes it."""
 
-    def __init__(self, storage: str, *, name: str = NAME, seed: int = 0, pace: float = PACE) -> None:
+    def __init__(self, storage: str, seed: int) -> None:
         sandbox = make_sandbox(_USERS, _EDGES, _PRODUCTS, n_topics=8, n_strategies=len(_STRATEGIES), rng=seed)
         self._rng = np.random.default_rng([seed, 1])
         self._truth = Truth(sandbox, self._rng)
-        self._names, self._pace = sandbox.names, pace
+        self._names = sandbox.names
         self._now: float | None = time.time() - (_PAST + 1) * _DAY  # None: the clock's
         self._regret: list[RoundRegret] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._play, name="sandbox", daemon=True)
-        self.campaign = _created(storage, name, sandbox, seed, self._clock)
+        self.campaign = _created(storage, sandbox, seed, self._clock)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -123,7 +123,7 @@ class Player:
             self._now = self._clock() + _DAY
         self._now = None
         while not self._stop.is_set():
-            self._round(pause=self._pace / (_PARTS + 1))
+            self._round(pause=PACE / (_PARTS + 1))
 
     def _round(self, pause: float) -> None:
         """One round. What a visitor did to it (closed, cancelled, deleted) only ends this round."""
@@ -141,33 +141,22 @@ class Player:
                 self.campaign.close(ask.id)
         except TensorUCBError as error:
             _log.warning("the sandbox's round ended early: %s", error)
-            self._stop.wait(self._pace)
+            self._stop.wait(PACE)
 
 
-def _created(storage: str, name: str, sandbox: Sandbox, seed: int, clock: Callable[[], float]) -> Campaign:
+def _created(storage: str, sandbox: Sandbox, seed: int, clock: Callable[[], float]) -> Campaign:
+    # As many as products.
+    names = [f"{look} {kind.lower()}" for look in _LOOKS for kind in _KINDS]
     data = CampaignData(
         graph=sandbox.graph,
         users=sandbox.users,
         products=dict(zip(sandbox.names, sandbox.products.tolist(), strict=True)),
         strategies=dict(zip(_STRATEGIES, sandbox.strategies.tolist(), strict=True)),
         strategy_costs=_STRATEGIES,
-        names={"products": _product_names(sandbox.names), "strategies": _OFFERS},
+        names={"products": dict(zip(sandbox.names, names, strict=True)), "strategies": _OFFERS},
         user_columns=_invented(sandbox.graph.n_nodes, seed),
     )
-    return create_campaign(
-        name,
-        data=data,
-        window=_WINDOW,
-        ask={"k": _K},
-        seed=seed,
-        storage=storage,
-        clock=clock,
-    )
-
-
-def _product_names(ids: Sequence[int | str]) -> dict[int | str, str]:
-    """A name of its own for each of the products, of which there are as many as names."""
-    return {product: f"{_LOOKS[i // len(_KINDS)]} {_KINDS[i % len(_KINDS)].lower()}" for i, product in enumerate(ids)}
+    return create_campaign(NAME, data=data, window=_WINDOW, ask={"k": _K}, seed=seed, storage=storage, clock=clock)
 
 
 def _invented(count: int, seed: int) -> UserColumns | None:
@@ -187,5 +176,5 @@ def serve_sandbox(port: int, seed: int, started: Callable[[str], object]) -> Non
     """
     with tempfile.TemporaryDirectory(prefix="tensorucb-sandbox-", ignore_cleanup_errors=True) as folder:
         storage = f"sqlite:///{folder}/{NAME}.db"
-        with Player(storage, seed=seed):
+        with Player(storage, seed):
             run(ServiceSettings(storage, port=port), started=started)

@@ -10,6 +10,7 @@ import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Annotated, Any, Generic, ParamSpec, TypeVar
 
@@ -20,6 +21,7 @@ from pydantic import BaseModel, Field
 
 from tensorucb.campaign import Ask, Campaign, CampaignProgress, Explanation, RoundExplanation
 from tensorucb.campaign._catalogue import by_text
+from tensorucb.campaign._handle import Handle
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, UnknownIdError, argument, call
 from tensorucb.service._open import OpenCampaigns
@@ -127,36 +129,26 @@ class At(Caller):
         super().__init__(request, role, reads=reads)
         self.name = name
 
-    def _work(self, work: Callable[[], T]) -> T:
+    def _work(self, work: Callable[[], T], session: Callable[[Handle], AbstractContextManager[Any]] = nullcontext) -> T:
         def call(campaign: Campaign) -> T:
             self.campaign = campaign
-            return work()
+            with session(campaign._handle):
+                return work()
 
         return self.campaigns.call(self.name, call)
 
-    def _reading(self, work: Callable[[], T], learned: bool = False) -> T:
-        def reading() -> T:
-            handle = self.campaign._handle
-            with handle.learned() if learned else handle.read():
-                return work()
-
-        return self._work(reading)
-
     def read(self, work: Callable[[], T], *, learned: bool = False) -> Awaitable[T]:
         """Do work that only reads: all of it in one session, and from a model that has ``learned`` all if need be."""
-        return self.campaigns.aside(lambda: self._reading(work, learned), chooses=learned)
+        session = Handle.learned if learned else Handle.read
+        return self.campaigns.aside(lambda: self._work(work, session), chooses=learned)
 
     def read_together(self, kind: str, work: Callable[[], T]) -> Awaitable[T]:
         """The same for what many ask for: those who see as much as this caller share the result."""
-        return self.campaigns.together((kind, self.name, self.sees_users), lambda: self._reading(work))
+        return self.campaigns.together((kind, self.name, self.sees_users), lambda: self._work(work, Handle.read))
 
-    def tell(self, work: Callable[[], T]) -> Awaitable[T]:
-        """Do work that stores what came."""
-        return self.campaigns.aside(lambda: self._work(work))
-
-    def choose(self, work: Callable[[], T]) -> Awaitable[T]:
-        """Do work that chooses users or learns."""
-        return self.campaigns.aside(lambda: self._work(work), chooses=True)
+    def change(self, work: Callable[[], T], *, chooses: bool = False) -> Awaitable[T]:
+        """Do work that stores what came, or ``chooses`` users or learns."""
+        return self.campaigns.aside(lambda: self._work(work), chooses=chooses)
 
     def kept(self, kind: str, state: Any, make: Callable[[], T]) -> T:
         """What was made of the campaign in this state for those who see as much as this caller; else it is made now."""
@@ -187,7 +179,7 @@ class At(Caller):
             rows = np.flatnonzero(pseudonyms == text.encode("utf-8", "replace"))
             named = graph.ids[rows].tolist()
         else:
-            whole = graph.ids.dtype.kind != "U" and re.fullmatch("0|-?[1-9][0-9]{0,17}", text)
+            whole = graph.ids.dtype.kind != "U" and re.fullmatch("0|-?[1-9][0-9]{0,18}", text)
             named = [int(text) if whole else text]
         try:
             user: Id = named[0]
@@ -263,9 +255,9 @@ reads = _decorator(At.read)
 """A route that only reads, in one session."""
 reads_learned = _decorator(functools.partial(At.read, learned=True))
 """A route that reads from a model that has learned everything."""
-tells = _decorator(At.tell)
+tells = _decorator(At.change)
 """A route that stores what came."""
-chooses = _decorator(At.choose)
+chooses = _decorator(functools.partial(At.change, chooses=True))
 """A route that chooses users or learns."""
 
 
@@ -325,21 +317,3 @@ async def _selection(
 
 
 Progress = Annotated[Callable[[At], CampaignProgress], Depends(_selection)]
-
-
-async def _row_options(
-    strict: Annotated[bool, Query(description="Refuse all if a single row cannot be used.")] = False,
-    max_left_out: Annotated[
-        float, Query(ge=0, le=1, description="Rows that cannot be used are left out; above this share, refuse all.")
-    ] = 0.5,
-    columns: Annotated[
-        list[Annotated[str, Query(pattern=".:.", max_length=1000)]],
-        Query(alias="column", description="Which column is which field, such as `user:buyer`.", max_length=20),
-    ] = [],  # noqa: B006
-) -> dict[str, Any]:
-    """How rows are read, as the query of a request says: arguments of `Campaign.tell`."""
-    names = dict(text.split(":", 1) for text in columns)
-    return {"strict": strict, "max_left_out": max_left_out, "columns": names or None}
-
-
-RowOptions = Annotated[dict[str, Any], Depends(_row_options)]

@@ -99,11 +99,7 @@ class TokenBook:
 
     def of_token(self, token: str) -> Principal | None:
         """Whose token this is."""
-        token_hash, match = hash_of(token), None
-        for record in self._records:  # all of them, so that the time taken tells nothing
-            if hmac.compare_digest(record.hash, token_hash):
-                match = record
-        return _principal(match)
+        return self._whose(hash_of(token), lambda record: record.hash)
 
     def open_session(self, principal: Principal) -> str:
         """The content of a login cookie: it ends with its time, with the token, or by `end_session`."""
@@ -116,12 +112,18 @@ class TokenBook:
         """Whose login this is."""
         number, _, rest = cookie.partition(".")
         ends, _, seal = rest.partition(".")
+        principal = self._whose(seal, lambda record: self._seal(number, ends, record))
+        over = principal is None or int(ends) <= self._clock() or seal in self._ended
+        return None if over else principal
+
+    def _whose(self, sent: str, expected: Callable[[TokenRecord], str]) -> Principal | None:
+        """Whose secret was sent; ``expected`` is what it would be for each token."""
         match = None
-        for record in self._records:
-            if hmac.compare_digest(self._seal(number, ends, record).encode(), seal.encode("utf-8", "replace")):
+        for record in self._records:  # all of them, so that the time taken tells nothing
+            if hmac.compare_digest(expected(record).encode(), sent.encode("utf-8", "replace")):
                 match = record
-        over = match is None or int(ends) <= self._clock() or seal in self._ended
-        return None if over else _principal(match)
+        # A role that this release does not know may do nothing.
+        return None if match is None or match.role not in ROLES else Principal(match.name, match.role)
 
     def end_session(self, cookie: str, *, everywhere: bool) -> None:
         """A login counts no longer: here from now on, and ``everywhere`` also in other processes, within a second."""
@@ -141,8 +143,3 @@ class TokenBook:
         mask = self._mask.copy()
         mask.update(f"{type(user).__name__}\0{user}".encode("utf-8", "replace"))
         return f"user-{mask.hexdigest()}"
-
-
-def _principal(record: TokenRecord | None) -> Principal | None:
-    # A role that this release does not know may do nothing.
-    return None if record is None or record.role not in ROLES else Principal(record.name, record.role)

@@ -11,18 +11,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio.to_thread
-from fastapi import Request
+from fastapi import Depends, Query, Request
 from starlette.datastructures import FormData, UploadFile
 
-from tensorucb._json_rows import JsonRows
 from tensorucb.errors import StateError, TableError
-from tensorucb.service._problems import Refusal, without
+from tensorucb.service._problems import Refusal
 from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, SMALL, TooLargeError, body_rows, unpack
 
 FORMS = {
@@ -38,29 +37,33 @@ _MOST_WAITING = 16
 _FOLDER = "tensorucb-uploads-"
 _PART = 1 << 20
 
-_ROW = {"type": "object", "additionalProperties": True}
-_EXAMPLES: dict[str, Any] = {
-    "application/json": [{"source": "ann", "target": "bob", "outcome": 1}],
-    "application/x-ndjson": '{"user": "bob", "time": 1790000000}\n',
-    "text/csv": "source,target,outcome\nann,bob,1\n",
+_FILE = {"type": "string", "format": "binary"}
+_ROWS: dict[str, Any] = {
+    "application/json": {
+        "schema": {"type": "array", "items": {"type": "object", "additionalProperties": True}, "maxItems": MOST_ROWS},
+        "example": [{"source": "ann", "target": "bob", "outcome": 1}],
+    },
+    "application/x-ndjson": {"schema": {"type": "string"}, "example": '{"user": "bob", "time": 1790000000}\n'},
+    "text/csv": {"schema": {"type": "string"}, "example": "source,target,outcome\nann,bob,1\n"},
+    "application/vnd.apache.parquet": {"schema": _FILE},
 }
 
 
 def described(*forms: str, more: dict[str, Any] | None = None) -> dict[str, Any]:
     """What a route says in the OpenAPI document about the rows that it takes."""
-    rows: dict[str, Any] = {"type": "array", "items": _ROW, "maxItems": MOST_ROWS}
-    kinds = {"application/json": rows, "application/vnd.apache.parquet": {"type": "string", "format": "binary"}}
-    content: dict[str, Any] = {form: {"schema": kinds.get(form, {"type": "string"})} for form in forms}
-    for form in _EXAMPLES.keys() & content.keys():
-        content[form]["example"] = _EXAMPLES[form]
-    return {"requestBody": {"required": True, "content": {**content, **(more or {})}}}
+    content = {form: _ROWS[form] for form in forms} | (more or {})
+    return {"requestBody": {"required": True, "content": content}}
 
 
-def form_described(tables: tuple[str, ...], required: list[str], **fields: Any) -> dict[str, Any]:
-    """The same about a form with files."""
-    files = {table: {"type": "string", "format": "binary"} for table in tables}
-    schema = {"type": "object", "required": required, "additionalProperties": False, "properties": {**files, **fields}}
-    return {"multipart/form-data": {"schema": schema}}
+def form_described(tables: tuple[str, ...], *required: str, settings: bool = False) -> dict[str, Any]:
+    """The same about a form with files, and ``settings`` in JSON."""
+    fields: dict[str, Any] = dict.fromkeys(tables, _FILE)
+    form: dict[str, Any] = {}
+    if settings:
+        fields["settings"] = {"type": "string"}
+        form["encoding"] = {"settings": {"contentType": "application/json"}}
+    schema = {"type": "object", "required": list(required), "additionalProperties": False, "properties": fields}
+    return {"multipart/form-data": {"schema": schema, **form}}
 
 
 def form_of(request: Request) -> str:
@@ -90,22 +93,11 @@ class Uploads:
 
     async def unpacked(self, path: Path) -> Path:
         """A file that the service may read; what is wrong or too large is refused."""
-        small = path.suffix != ".parquet" and path.stat().st_size <= SMALL
-        if not small and self._looking.statistics().tasks_waiting >= _MOST_WAITING:
-            raise Refusal(503, "too many files come at once; try again in 5 s.", headers={"Retry-After": "5"})
-        if small:
+        if path.suffix != ".parquet" and path.stat().st_size <= SMALL:
             return await anyio.to_thread.run_sync(unpack, path)
+        if self._looking.statistics().tasks_waiting >= _MOST_WAITING:
+            raise Refusal(503, "too many files come at once; try again in 5 s.", headers={"Retry-After": "5"})
         return await anyio.to_thread.run_sync(_unpack_apart, path, limiter=self._looking)
-
-
-@contextmanager
-def _refusing(place: str = "") -> Iterator[None]:
-    """What is wrong with a received table is refused, without the name of the place where it lies."""
-    try:
-        yield
-    except TableError as error:
-        status = 413 if isinstance(error, TooLargeError) else 422
-        raise Refusal(status, *without(place, error), kind="FileFormatError") from None
 
 
 def _locked_folder() -> tuple[Path, int]:
@@ -164,16 +156,30 @@ def _unpack_apart(path: Path) -> Path:
     )
 
 
-@asynccontextmanager
-async def received_rows(request: Request) -> AsyncIterator[Path | JsonRows]:
-    """The rows of a request as `Campaign.tell` takes them; a short JSON text is read there for the first time."""
+async def received_rows(
+    request: Request,
+    strict: Annotated[bool, Query(description="Refuse all if a single row cannot be used.")] = False,
+    max_left_out: Annotated[
+        float, Query(ge=0, le=1, description="Rows that cannot be used are left out; above this share, refuse all.")
+    ] = 0.5,
+    columns: Annotated[
+        list[Annotated[str, Query(pattern=".:.", max_length=1000)]],
+        Query(alias="column", description="Which column is which field, such as `user:buyer`.", max_length=20),
+    ] = [],  # noqa: B006
+) -> AsyncIterator[dict[str, Any]]:
+    """Rows, and how the query says to read them: arguments of `Campaign.tell`, which reads short JSON itself."""
+    names = dict(text.split(":", 1) for text in columns)
+    options = {"strict": strict, "max_left_out": max_left_out, "columns": names or None}
     form, length = form_of(request), request.headers.get("content-length", "")
     if form in ("application/json", "application/x-ndjson") and length.isdecimal() and int(length) <= SMALL:
-        with _refusing():
-            yield body_rows(await request.body(), "responses", lines=form == "application/x-ndjson")
+        rows = body_rows(await request.body(), "responses", lines=form == "application/x-ndjson")
+        yield {"responses": rows, **options}
         return
     async with received_file(request) as path:
-        yield path
+        yield {"responses": path, **options}
+
+
+Rows = Annotated[dict[str, Any], Depends(received_rows)]
 
 
 @asynccontextmanager
@@ -183,8 +189,8 @@ async def received_file(request: Request) -> AsyncIterator[Path]:
     if form not in FORMS:
         raise Refusal(415, f"rows come as {', '.join(FORMS)}, as the header Content-Type says; got {form[:80]!r}.")
     uploads: Uploads = request.app.state.uploads
-    with _reading(uploads) as folder:
-        path = folder / f"body{FORMS[form]}"
+    with tempfile.TemporaryDirectory(dir=uploads.folder) as folder:
+        path = Path(folder) / f"body{FORMS[form]}"
         with path.open("wb") as file:
             async for part in request.stream():
                 file.write(part)
@@ -198,18 +204,11 @@ async def received_form(
     """A form, and its files by table, under names of our own; they are gone after the block."""
     uploads: Uploads = request.app.state.uploads
     async with request.form(max_files=len(tables), max_fields=1, max_part_size=2**20) as form:
-        with _reading(uploads) as folder:
-            files = {table: await _saved(form, table, folder) for table in tables if form.get(table)}
+        with tempfile.TemporaryDirectory(dir=uploads.folder) as folder:
+            files = {table: await _saved(form, table, Path(folder)) for table in tables if form.get(table)}
             if needed not in files:
                 raise Refusal(422, f"the form needs a file {needed}.")
             yield form, {table: await uploads.unpacked(path) for table, path in files.items()}
-
-
-@contextmanager
-def _reading(uploads: Uploads) -> Iterator[Path]:
-    """A folder for received files; what is wrong with one is refused."""
-    with tempfile.TemporaryDirectory(dir=uploads.folder) as folder, _refusing(f"{folder}/"):
-        yield Path(folder)
 
 
 async def _saved(form: FormData, table: str, folder: Path) -> Path:
