@@ -144,9 +144,7 @@ def keep(source: Source, path: Path) -> Path:
     kept = path.with_name(f"{path.name}{KEPT}")
     kept.mkdir()
     for number, piece in enumerate(source.pieces(None)):
-        # Of a line that is sound nobody needs the text again.
-        cells = piece.with_columns(pl.when(pl.col(FAULT).is_not_null()).then(VALUE))
-        cells.write_parquet(kept / f"{number:06}{PARQUET}", compression="uncompressed")
+        piece.write_parquet(kept / f"{number:06}{PARQUET}", compression="uncompressed")
     about = source._replace(origin=path.name)._asdict()
     del about["pieces"]
     (kept / _ABOUT).write_text(json.dumps(about))
@@ -211,9 +209,12 @@ def _split(text: str, line: int, separator: str, columns: Sequence[str]) -> pl.D
         pl.when(misfit).then(pl.lit("wrong number of fields")),
     )
     rows = rows.with_columns(pl.coalesce(faults).alias(FAULT))
+    # What stands in a line that is left out must not decide how the others are read; of a sound one nobody needs the
+    # text again.
+    sound = pl.col(FAULT).is_null()
     if rows[FAULT].null_count() < rows.height:
-        # What stands in a line that is left out must not decide how the others are read.
-        rows = rows.with_columns(pl.when(pl.col(FAULT).is_null()).then(pl.col(fields)))
+        rows = rows.with_columns(pl.when(sound).then(pl.col(fields)))
+    rows = rows.with_columns(pl.when(~sound).then(VALUE))
     named = zip(fields, _distinct(columns), strict=False)
     return rows.select(LINE, FAULT, VALUE, *(pl.col(field).alias(name) for field, name in named))
 

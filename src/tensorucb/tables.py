@@ -187,7 +187,11 @@ def read(
     faults = []
     n_rows = 0
     wanted = [field for field in fields if field.name in names]
-    for piece in came.pieces(None if others else list(names.values())):
+    pieces = came.pieces(None if others else list(names.values()))
+    if any(field.kind in ("number", "any") for field in wanted):
+        # One cell tells how all of the column are read: whether a comma is a decimal one, what is a gap among numbers.
+        pieces = iter([pl.concat(pieces)])
+    for piece in pieces:
         n_rows += piece.height
         parsed, fault, value = parse(piece, [(field, names[field.name]) for field in wanted], how)
         if fault.null_count() < piece.height:

@@ -152,3 +152,19 @@ def test_columns_of_odd_types_leave_rows_out(tmp_path, table, odd):
 def test_a_date_is_a_time_but_no_number():
     frame = pl.DataFrame({"product": ["a"], "value": [date(2026, 5, 1)]})
     assert read("products", frame, TABLES["products"]).report.left_out[0].reason == "value is not a number"
+
+
+def test_a_column_of_a_file_of_many_megabytes_is_read_by_all_of_its_cells(tmp_path):
+    """Such a file is read in pieces, but one cell tells what a comma is, and all gaps are counted."""
+    costs = ['"12,500"'] * 200_000
+    groups = ["1"] * 200_000
+    costs[5] = '"12,5"'
+    groups[7] = groups[-1] = "n/a"
+    rows = [f"user {at},{cost},{group}" for at, (cost, group) in enumerate(zip(costs, groups, strict=True))]
+    kept = read("users", _file(tmp_path, "a.csv", "\n".join(["user,cost,group", *rows]).encode()), TABLES["users"])
+    assert kept.frame["cost"].unique().to_list() == [12.5]
+    assert kept.frame["group"].null_count() == 2
+    assert kept.report.remarks == (
+        "cost is read with a decimal comma: '12,500' is 12.5",
+        "group has 2 cells such as 'n/a', read as empty",
+    )
