@@ -40,7 +40,7 @@ from tensorucb._delimited import (
     suffix_of,
     text_source,
 )
-from tensorucb._json_rows import JsonRows, json_frame
+from tensorucb._json_rows import JsonRows, json_frame, rows_of_file
 from tensorucb.checks import (
     array_of,
     check_mapping,
@@ -252,25 +252,21 @@ def source_of(name: str, source: Any, header: Sequence[str] | None = None, separ
         return kept_source(source)
     if is_text(source):
         return text_source(Path(source), header, separator)
-    if not isinstance(source, str | os.PathLike):
-        frame = as_frame(name, source)
-        return _source(source.origin, frame, source.written) if isinstance(source, JsonRows) else _source(name, frame)
-    path = Path(source)
-    if suffix_of(path) != PARQUET:
-        return _source(path.name, read_file(path), written=True)
-    # Of many columns only those that are needed take memory.
-    with file_errors(path, PARQUET), panics_kept_quiet():
-        columns = pl.scan_parquet(path, glob=False).collect_schema().names()
-    return Source(path.name, columns, lambda wanted: _numbered(read_file(path, columns=wanted)))
-
-
-def _source(origin: str, frame: pl.DataFrame, written: bool = False) -> Source:
-    """A frame as a source."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if suffix_of(path) == PARQUET:
+            # Of many columns only those that are needed take memory.
+            with file_errors(path, PARQUET), panics_kept_quiet():
+                columns = pl.scan_parquet(path, glob=False).collect_schema().names()
+            return Source(path.name, columns, lambda wanted: _numbered(read_parquet(path, wanted)))
+        source = rows_of_file(path)
+    frame = as_frame(name, source)
+    came = isinstance(source, JsonRows)
 
     def pieces(wanted: list[str] | None) -> Iterator[pl.DataFrame]:
         return _numbered(frame if wanted is None else frame[wanted])
 
-    return Source(origin, frame.columns, pieces, written=written)
+    return Source(source.origin if came else name, frame.columns, pieces, written=came and source.written)
 
 
 def _numbered(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -280,9 +276,11 @@ def _numbered(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def as_frame(name: str, source: Any) -> pl.DataFrame:
-    """Any table as a polars frame; a text file's columns are numbers where all cells are."""
+    """Any table as a polars frame; a text file's columns are numbers where all cells are, and all its rows must fit."""
     if isinstance(source, str | os.PathLike):
-        return read_file(check_path(name, source))
+        table = read(name, check_path(name, source), (), others=True)
+        table.report.check(STRICT)
+        return table.others
     if isinstance(source, JsonRows):
         return json_frame(source)
     if isinstance(source, list | tuple):
@@ -490,33 +488,17 @@ def has_table_suffix(name: str) -> bool:
     return name.lower().endswith((*TEXT, *LINES, PARQUET))
 
 
-def read_file(path: Path, *, columns: list[str] | None = None, most_rows: int | None = None) -> pl.DataFrame:
-    """All columns and rows of a file, in the format that its suffix tells.
-
-    A row of a text file that does not fit its header is refused. Of a Parquet file only ``columns`` and the first
-    ``most_rows`` are read.
-    """
-    suffix = suffix_of(path)
-    if suffix in TEXT:
-        table = read("", path, (), others=True)
-        table.report.check(STRICT)
-        return table.others
-    with file_errors(path, suffix), panics_kept_quiet():
-        if suffix == PARQUET:
-            return _read_parquet(path, columns, most_rows)
-        check_memory(f"reading {shown_path(path)}", path.stat().st_size * 8.0)
-        return json_frame(JsonRows(path.read_bytes(), path.name))
-
-
-def _read_parquet(path: Path, columns: list[str] | None, most_rows: int | None) -> pl.DataFrame:
-    table = pl.scan_parquet(path, glob=False)
-    types = table.collect_schema()
-    wanted = types.names() if columns is None else columns
-    width = sum(8 if types[name].is_numeric() or types[name].is_temporal() else 64 for name in wanted)
-    rows = table.select(pl.len()).collect().item()
-    # Once decoded, and once more on the way there.
-    check_memory(f"reading {shown_path(path)}", 2.0 * width * (rows if most_rows is None else min(rows, most_rows)))
-    return pl.read_parquet(path, columns=wanted, n_rows=most_rows, glob=False)
+def read_parquet(path: Path, columns: list[str] | None = None, most_rows: int | None = None) -> pl.DataFrame:
+    """A Parquet file, or of it only ``columns`` and the first ``most_rows``."""
+    with file_errors(path, PARQUET), panics_kept_quiet():
+        table = pl.scan_parquet(path, glob=False)
+        types = table.collect_schema()
+        wanted = types.names() if columns is None else columns
+        width = sum(8 if types[name].is_numeric() or types[name].is_temporal() else 64 for name in wanted)
+        rows = table.select(pl.len()).collect().item()
+        # Once decoded, and once more on the way there.
+        check_memory(f"reading {shown_path(path)}", 2.0 * width * (rows if most_rows is None else min(rows, most_rows)))
+        return pl.read_parquet(path, columns=wanted, n_rows=most_rows, glob=False)
 
 
 @contextmanager

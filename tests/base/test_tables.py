@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.tables import TABLES, as_frame, read, read_file
+from tensorucb.tables import TABLES, as_frame, read
 
 
 def _file(folder, name, content):
@@ -28,7 +28,7 @@ def _file(folder, name, content):
 def test_any_line_end(tmp_path, end, zipped):
     content = end.join([b"source,target", b"1,2", b"3,4", b""])
     path = _file(tmp_path, "a.csv.gz" if zipped else "a.csv", gzip.compress(content) if zipped else content)
-    assert read_file(path).rows() == [(1, 2), (3, 4)]
+    assert as_frame("table", path).rows() == [(1, 2), (3, 4)]
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,12 @@ def test_any_line_end(tmp_path, end, zipped):
 )
 def test_ragged_rows_are_named(tmp_path, content, message):
     with pytest.raises(FileFormatError, match=message):
-        read_file(_file(tmp_path, "a.csv", content))
+        as_frame("table", _file(tmp_path, "a.csv", content))
 
 
 def test_separators_and_line_ends_inside_quotes_are_no_fields(tmp_path):
     path = _file(tmp_path, "a.csv", b'a,b\n"x,y",1\n"u\nv",2\n')
-    assert read_file(path).rows() == [("x,y", 1), ("u\nv", 2)]
+    assert as_frame("table", path).rows() == [("x,y", 1), ("u\nv", 2)]
 
 
 def test_damaged_parquet_is_an_error_and_silent(tmp_path, capfd):
@@ -60,7 +60,7 @@ def test_damaged_parquet_is_an_error_and_silent(tmp_path, capfd):
             data[rng.randrange(4 if rng.random() < 0.5 else len(data) - 600, len(data) - 4)] ^= 1 << rng.randrange(8)
         path.write_bytes(data[: rng.randrange(len(data))] if rng.random() < 0.2 else data)
         try:
-            read_file(path)
+            as_frame("table", path)
         except FileFormatError as error:
             panics += isinstance(error.__cause__, pl.exceptions.PanicException)
     assert panics, "no damage made polars panic, so this test shows nothing"
@@ -70,7 +70,7 @@ def test_damaged_parquet_is_an_error_and_silent(tmp_path, capfd):
 def test_other_words_on_the_terminal_are_kept(tmp_path, capfd):
     path = tmp_path / "a.parquet"
     pl.DataFrame({"a": [1]}).write_parquet(path)
-    read_file(path)
+    as_frame("table", path)
     import os
 
     os.write(2, b"still here")
@@ -88,8 +88,8 @@ def test_what_is_no_table():
 def test_the_header_tells_what_stands_between_fields(tmp_path: Path, mark: str) -> None:
     file = tmp_path / "products.csv"
     file.write_text(f'\ufeffproduct{mark}price\n"a;b,c"{mark}"12,50"\n', encoding="utf-8")
-    assert read_file(file).rows() == [("a;b,c", 12.5)]
-    assert read_file(file).columns == ["product", "price"]
+    assert as_frame("table", file).rows() == [("a;b,c", 12.5)]
+    assert as_frame("table", file).columns == ["product", "price"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"  \r\n"])
@@ -97,14 +97,14 @@ def test_a_file_without_a_first_line_is_empty(tmp_path, content):
     with pytest.raises(
         FileFormatError, match=r"nothing\.csv is empty: there is not even a line with the names of columns"
     ):
-        read_file(_file(tmp_path, "nothing.csv", content))
+        as_frame("table", _file(tmp_path, "nothing.csv", content))
 
 
 @pytest.mark.parametrize("name", ["*", "^t.*$"])
 def test_a_name_that_is_a_pattern_is_refused_where_the_column_counts(tmp_path, name):
     path = _file(tmp_path, "a.csv", f"source,target,{name}\n1,2,3\n4,5\n".encode())
     with pytest.raises(FileFormatError, match="would be read as a pattern"):
-        read_file(path)
+        as_frame("table", path)
     kept = read("edges", path, TABLES["edges"])
     assert kept.frame["target"].to_list() == [2]
     assert [entry.first_lines for entry in kept.report.left_out] == [(3,)]
@@ -120,7 +120,7 @@ def test_ids_of_several_numeric_types_are_one_kind_and_exact():
 def test_lines_of_json_that_are_objects_only_together_are_refused(tmp_path):
     content = b'{"a":[{}\n{"x":2}]}\n{"c":3},{"d":4}\n'
     with pytest.raises(FileFormatError, match=r"line 1 of a\.ndjson is no JSON object"):
-        read_file(_file(tmp_path, "a.ndjson", content))
+        as_frame("table", _file(tmp_path, "a.ndjson", content))
 
 
 FAR = pl.Series([2**63 - 1, 5, -(2**63) + 1])

@@ -16,7 +16,7 @@ from tensorucb.errors import InputError, TableError
 from tensorucb.files import FORMULA, atomic_write, write_bytes
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import IdIndex, id_array
-from tensorucb.moments import Duration, duration, duration_text
+from tensorucb.moments import duration, duration_text
 from tensorucb.reports import LENIENT, FileReport, LeftOut, Report, Tolerance
 from tensorucb.tables import TABLES, Table, read
 from tensorucb.tables import guarded as with_apostrophes
@@ -93,34 +93,41 @@ def read_plain(
     """A data set in the plain form; ``name`` counts where ``meta`` does not say.
 
     ``columns`` are names by meaning, for ``edges`` and ``actions``; ``id_type`` says what ids of users are, ``zone``
-    what times without a zone mean.
+    what times without a zone mean. Links from a user to itself, repeated links, actions of users without a link and
+    repeated pairs of user and item are sound rows that a graph and a log do not hold: they are left out and counted.
     """
     told, window, guarded = _meta(meta)
     named = columns or {}
     links = read_links(edges, named.get("edges", {}), id_type, tolerance=tolerance, guarded=guarded)
-    acted = None
-    if actions is not None:
-        acted = _read("actions", actions, named.get("actions", {}), id_type == "str", tolerance, guarded, zone)
-    return _assembled(told or name, links, acted, window)
+    if actions is None:
+        graph, report = _graph(links)
+        return Dataset(graph, ActionLog.empty(), told or name, window, Report((report,)))
+    acted = _read("actions", actions, named.get("actions", {}), id_type == "str", tolerance, guarded, zone)
+    graph, report = _graph(links)
+    log, log_report = _log(graph, acted)
+    return Dataset(graph, log, told or name, window, Report((report, log_report)))
 
 
 def _set_aside(frame: pl.DataFrame, keep: pl.Series, reason: str) -> tuple[pl.DataFrame, LeftOut]:
     return frame.filter(keep), LeftOut.of_lines(reason, frame["line"].filter(~keep))
 
 
-def _graph(links: pl.DataFrame, report: FileReport) -> tuple[Graph, FileReport]:
+def _graph(table: Table) -> tuple[Graph, FileReport]:
+    links = table.frame
+    if {links["source"].dtype, links["target"].dtype} != {pl.Int64}:
+        links = links.with_columns(pl.col("source", "target").cast(pl.String))
     links, loops = _set_aside(links, links["source"] != links["target"], "a link from a user to itself")
     first = links.select(pl.struct("source", "target").is_first_distinct()).to_series()
     links, twins = _set_aside(links, first, "a repeated link")
-    report = report.without(loops, twins)
+    report = table.report.without(loops, twins)
     if not links.height:
         raise TableError(f"{report.file} holds no usable link: {report}")
     return Graph.from_edges(links["source"], links["target"]), report
 
 
-def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[ActionLog, FileReport]:
-    rows = IdIndex(graph.ids, lookups=actions.height).places(actions["user"])
-    actions = actions.with_columns(pl.Series("row", rows))
+def _log(graph: Graph, table: Table) -> tuple[ActionLog, FileReport]:
+    rows = IdIndex(graph.ids, lookups=table.frame.height).places(table.frame["user"])
+    actions = table.frame.with_columns(pl.Series("row", rows))
     actions, strangers = _set_aside(actions, actions["row"] >= 0, "a user without a link")
     item_ids = id_array(actions["item"].unique().sort(), "item")
     numbers = IdIndex(item_ids, lookups=actions.height).places(actions["item"])
@@ -128,23 +135,7 @@ def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[Actio
     pairs = actions["number"].cast(pl.Int64) * graph.n_nodes + actions["row"]
     actions, repeats = _set_aside(actions, pairs.is_first_distinct(), "a repeated user and item; the earliest is kept")
     log = ActionLog(actions["row"].to_numpy(), actions["number"].to_numpy(), actions["time"].to_numpy(), item_ids)
-    return log, report.without(strangers, repeats)
-
-
-def _assembled(name: str, links: Table, actions: Table | None, window: Duration | None) -> Dataset:
-    """A data set from links (``source``, ``target``) and actions (``user``, ``item``, ``time``).
-
-    Links from a user to itself, repeated links, actions of users without a link and repeated pairs of user and
-    item are sound rows that a graph and a log do not hold: they are left out and counted.
-    """
-    link_frame = links.frame
-    if {link_frame["source"].dtype, link_frame["target"].dtype} != {pl.Int64}:
-        link_frame = link_frame.with_columns(pl.col("source", "target").cast(pl.String))
-    graph, link_report = _graph(link_frame, links.report)
-    if actions is None:
-        return Dataset(graph, ActionLog.empty(), name, window, Report((link_report,)))
-    log, action_report = _log(graph, actions.frame, actions.report)
-    return Dataset(graph, log, name, window, Report((link_report, action_report)))
+    return log, table.report.without(strangers, repeats)
 
 
 def table_files(directory: Path, wanted: Sequence[str]) -> tuple[dict[str, Path | None], Path | None]:
