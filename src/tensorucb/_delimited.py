@@ -128,7 +128,7 @@ def text_source(path: Path, names: Sequence[str] | None, separator: str | None) 
         separator = separator or between_fields(suffix, head)
         if separator != TEXT[suffix]:
             remarks.append(f"fields are separated by {_MARKS.get(separator, shown(separator))}")
-        columns = [name.strip() for name in next(csv.reader([head], delimiter=separator), [])]
+        columns = [name.strip() for name in next(csv.reader([head], delimiter=separator, skipinitialspace=True), [])]
         if not columns:
             raise TableError(f"{path.name} is empty: there is not even a line with the names of columns.")
     between = separator or ","
@@ -244,10 +244,11 @@ def _joined(rows: pl.DataFrame, separator: str, n_fields: int) -> pl.DataFrame:
     return rows.with_columns(texts).with_row_index("\0at").filter(~pl.col("\0at").is_in(within)).drop("\0at")
 
 
-def _fields(record: str, separator: str) -> list[str]:
+def _fields(record: str, separator: str) -> list[str | None]:
     """The fields of a record; none if its quotes are wrong."""
+    reader = csv.reader([record], delimiter=separator, skipinitialspace=True, strict=True)
     try:
-        return [field.strip() for field in next(csv.reader([record], delimiter=separator, strict=True))]
+        return [field.strip() for field in next(reader)]
     except csv.Error:
         return []
 
@@ -263,12 +264,11 @@ def _unquote(rows: pl.DataFrame, fields: list[str], separator: str) -> pl.DataFr
     """Quotes taken off fields; lines with separators or quotes inside quotes go through the csv module one by one."""
     rows = rows.with_columns(_bare(pl.col(name)).alias(name) for name in fields)
     hard = pl.any_horizontal(pl.col(name).str.contains('"', literal=True).fill_null(False) for name in fields)
-    mask = rows.select(hard).to_series()
-    if not mask.any():
+    at = rows.select(hard).to_series().arg_true()
+    if not len(at):
         return rows
-    mended = []
-    for text, line in rows.filter(mask).select(VALUE, LINE).iter_rows():
-        parsed = _fields(text, separator)
-        cells = (parsed + [None] * len(fields))[: len(fields)]
-        mended.append((text, line, *cells, None if parsed else "unbalanced quotes"))
-    return pl.concat([rows.filter(~mask), pl.DataFrame(mended, schema=rows.schema, orient="row")]).sort(LINE)
+    records = [_fields(text, separator) for text in rows[VALUE].gather(at)]
+    wrong = [None if record else "unbalanced quotes" for record in records]
+    cells = [(record + [None] * len(fields))[: len(fields)] for record in records]
+    columns = zip([*fields, FAULT], [*zip(*cells, strict=True), wrong], strict=True)
+    return rows.with_columns(rows[name].scatter(at, pl.Series(values, dtype=pl.String)) for name, values in columns)

@@ -50,6 +50,13 @@ def test_separators_and_line_ends_inside_quotes_are_no_fields(tmp_path):
     assert as_frame("table", path).rows() == [("x,y", 1), ("u\nv", 2)]
 
 
+def test_a_space_may_stand_before_a_quote(tmp_path):
+    path = _file(tmp_path, "a.csv", b'a, "b", "c"\n1, "x", "y"\n2, "x,y", "say ""hi"""\n')
+    frame = as_frame("table", path)
+    assert frame.columns == ["a", "b", "c"]
+    assert frame.rows() == [(1, "x", "y"), (2, "x,y", 'say "hi"')]
+
+
 def test_damaged_parquet_is_an_error_and_silent(tmp_path, capfd):
     path = tmp_path / "a.parquet"
     pl.DataFrame({"source": list(range(1000)), "target": [str(i) for i in range(1000)]}).write_parquet(path)
