@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from tensorucb.checks import shown, shown_path
@@ -173,13 +174,19 @@ def _pieces(data: bytes, columns: list[str], separator: str, start: int, header:
     begun = False
     while start < len(data) or not begun:
         stop = _end_of_line(data, start + _PIECE)
-        # Within quotes a line end is no end of a record.
-        while stop < len(data) and data.count(b'"', start, stop) % 2:
-            stop = _end_of_line(data, stop + _PIECE)
         text = data[start:stop].removesuffix(b"\n").decode("utf-8", errors="replace")
-        rows = _split(text, line, separator, columns)
+        rows = pl.DataFrame({VALUE: pl.Series([text]).str.split("\n").explode()})
+        rows = rows.with_columns(pl.int_range(line, line + pl.len(), dtype=pl.Int64).alias(LINE))
+        if '"' in text:
+            rows, unfinished = _joined(rows, separator, len(columns))
+            if unfinished and stop < len(data):
+                # A record that may go on behind the cut: the next piece begins with it.
+                rows = rows.filter(pl.col(LINE) < line + unfinished)
+                ends = np.flatnonzero(np.frombuffer(data[start:stop], dtype=np.uint8) == ord("\n"))
+                stop = start + int(ends[unfinished - 1]) + 1
+        rows = _split(rows, separator, columns)
         yield rows.slice(1) if header and not begun else rows
-        line += text.count("\n") + 1
+        line += data.count(b"\n", start, stop)
         start = stop
         begun = True
 
@@ -188,20 +195,16 @@ def _end_of_line(data: bytes, at: int) -> int:
     return len(data) if at >= len(data) else data.find(b"\n", at) + 1 or len(data)
 
 
-def _split(text: str, line: int, separator: str, columns: Sequence[str]) -> pl.DataFrame:
-    """The fields of each line that is not blank, and what is wrong with it so far."""
-    rows = pl.DataFrame({VALUE: pl.Series([text]).str.split("\n").explode()})
-    rows = rows.with_columns(pl.int_range(line, line + pl.len(), dtype=pl.Int64).alias(LINE))
-    if '"' in text:
-        rows = _joined(rows, separator, len(columns))
+def _split(rows: pl.DataFrame, separator: str, columns: Sequence[str]) -> pl.DataFrame:
+    """The fields of each record that is not blank, and what is wrong with it so far."""
     rows = rows.filter(pl.col(VALUE).str.strip_chars() != "")
     fields = [f"f{number}" for number in range(len(columns) + 1)]
     parts = rows[VALUE].str.split_exact(separator, len(columns)).struct.rename_fields(fields).struct.unnest()
     rows = rows.hstack(parts.select(pl.all().str.strip_chars()))
     rows = rows.with_columns(pl.lit(None, dtype=pl.String).alias(FAULT))
-    if '"' in text:
+    if rows[VALUE].str.contains('"', literal=True).any():
         rows = _unquote(rows, fields, separator)
-    not_text = pl.col(VALUE).str.contains("\ufffd", literal=True) if "\ufffd" in text else pl.lit(False)
+    not_text = pl.col(VALUE).str.contains("\ufffd", literal=True)
     misfit = pl.col(fields[-1]).is_not_null() | pl.col(fields[-2]).is_null()
     faults = (
         pl.when(not_text).then(pl.lit("not UTF-8 text")),
@@ -212,11 +215,9 @@ def _split(text: str, line: int, separator: str, columns: Sequence[str]) -> pl.D
     # What stands in a line that is left out must not decide how the others are read; of a sound one nobody needs the
     # text again.
     sound = pl.col(FAULT).is_null()
-    if rows[FAULT].null_count() < rows.height:
-        rows = rows.with_columns(pl.when(sound).then(pl.col(fields)))
-    rows = rows.with_columns(pl.when(~sound).then(VALUE))
     named = zip(fields, _distinct(columns), strict=False)
-    return rows.select(LINE, FAULT, VALUE, *(pl.col(field).alias(name) for field, name in named))
+    cells = (pl.when(sound).then(field).alias(name) for field, name in named)
+    return rows.select(LINE, FAULT, pl.when(~sound).then(VALUE), *cells)
 
 
 def _distinct(columns: Sequence[str]) -> list[str]:
@@ -224,8 +225,8 @@ def _distinct(columns: Sequence[str]) -> list[str]:
     return [name if name not in columns[:at] else f"{name} {at + 1}" for at, name in enumerate(columns)]
 
 
-def _joined(rows: pl.DataFrame, separator: str, n_fields: int) -> pl.DataFrame:
-    """Lines over which a quoted field goes as one; a stray quote joins nothing."""
+def _joined(rows: pl.DataFrame, separator: str, n_fields: int) -> tuple[pl.DataFrame, int | None]:
+    """Lines over which a quoted field goes as one, a stray quote joins nothing; and the last line that may go on."""
     odd = (rows[VALUE].str.count_matches('"', literal=True) % 2 == 1).arg_true().to_list()
     records: dict[int, str] = {}
     within: list[int] = []
@@ -238,10 +239,10 @@ def _joined(rows: pl.DataFrame, separator: str, n_fields: int) -> pl.DataFrame:
             within += range(first + 1, last + 1)
             at += 1
         at += 1
-    if not records:
-        return rows
-    texts = rows[VALUE].scatter(list(records), list(records.values()))
-    return rows.with_columns(texts).with_row_index("\0at").filter(~pl.col("\0at").is_in(within)).drop("\0at")
+    if records:
+        rows = rows.with_columns(rows[VALUE].scatter(list(records), list(records.values())))
+        rows = rows.filter(~pl.int_range(pl.len()).is_in(within))
+    return rows, odd[at] if at < len(odd) else None
 
 
 def _fields(record: str, separator: str) -> list[str | None]:

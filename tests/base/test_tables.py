@@ -175,3 +175,11 @@ def test_a_column_of_a_file_of_many_megabytes_is_read_by_all_of_its_cells(tmp_pa
         "cost is read with a decimal comma: '12,500' is 12.5",
         "group has 2 cells such as 'n/a', read as empty",
     )
+
+
+def test_a_stray_quote_at_the_top_of_a_large_file_tears_no_record(tmp_path):
+    """Such a file is read in pieces, and a record whose cells have several lines may stand where one ends."""
+    rows = ['ann,5" tall', *('"of two\nlines",bob',) * 300_000, 'cleo,"open']
+    kept = read("edges", _file(tmp_path, "a.csv", "\n".join(["source,target", *rows]).encode()), TABLES["edges"])
+    assert kept.frame.height == 300_001
+    assert [(entry.reason, entry.first_lines) for entry in kept.report.left_out] == [("unbalanced quotes", (600_003,))]

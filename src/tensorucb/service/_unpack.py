@@ -1,7 +1,7 @@
 """Looks into an upload before the service reads it, in a process of its own with bounded memory and time.
 
 A few kilobytes can hold gigabytes: a Parquet file repeats one long text a million times, JSON becomes objects of many
-times its size, and a single quote makes text several times as costly to split. So a stranger's file is first read by
+times its size, and quotes make text several times as costly to split. So a stranger's file is first read by
 ``python -m tensorucb.service._unpack FILE``. What is small enough is left as plain Parquet, written by ourselves, that
 the service can read cheaply; of CSV it holds each cell as the text that it was.
 
