@@ -14,7 +14,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -186,14 +186,14 @@ def read(
     rest = []
     faults = []
     n_rows = 0
-    wanted = [field for field in fields if field.name in names]
+    wanted = [(field, names[field.name]) for field in fields if field.name in names]
     pieces = came.pieces(None if others else list(names.values()))
-    if any(field.kind in ("number", "any") for field in wanted):
+    if any(field.kind in ("number", "any") for field, _ in wanted):
         # One cell tells how all of the column are read: whether a comma is a decimal one, what is a gap among numbers.
         pieces = iter([pl.concat(pieces)])
     for piece in pieces:
         n_rows += piece.height
-        parsed, fault, value = parse(piece, [(field, names[field.name]) for field in wanted], how)
+        parsed, fault, value = parse(piece, wanted, how)
         if fault.null_count() < piece.height:
             sound = fault.is_null()
             faults.append(pl.DataFrame([fault, piece[LINE], value]).filter(~sound))
@@ -203,14 +203,13 @@ def read(
         if others:
             rest.append(piece.drop(LINE, FAULT, VALUE, *names.values()))
     # Relaxed: a column that is whole numbers in one piece and text or floats in another becomes the latter.
-    frame = kept[0] if len(kept) == 1 else pl.concat(kept, how="vertical_relaxed")
+    frame = pl.concat(kept, how="vertical_relaxed")
     by_reason = pl.concat(faults).group_by(FAULT, maintain_order=True) if faults else ()
     left_out = tuple(
         LeftOut.of_lines(str(reason), group[LINE], malformed=True, example=group[VALUE].__getitem__)
         for (reason,), group in by_reason
     )
-    checked = {names[field.name] for field in wanted if field.kind != "number"}
-    ignored = () if others else tuple(column for column in came.columns if column not in checked)
+    ignored = () if others else tuple(column for column in came.columns if column not in names.values())
     beside = pl.concat(rest) if rest else pl.DataFrame()
     if came.text:
         beside = beside.select(guess(beside[column], how) for column in beside.columns)
@@ -295,10 +294,7 @@ def as_frame(name: str, source: Any) -> pl.DataFrame:
     if isinstance(source, pl.DataFrame):
         return source
     if _is_pandas(source):
-        doubled = source.columns[source.columns.duplicated()]
-        if len(doubled):
-            raise InputError(f"has several columns {shown(doubled[0])}. Leave one, or rename them.", argument=name)
-        return _frame_of({label: source[label] for label in source.columns})
+        return _frame_of(name, source.items())
     if isinstance(source, Mapping):
         return _from_columns(name, check_mapping(name, source, "a mapping of columns"))
     raise refusal(
@@ -315,22 +311,27 @@ def _from_records(name: str, records: Sequence[Any]) -> pl.DataFrame:
         if not isinstance(record, Mapping):
             raise InputError(f"must be rows such as {{'source': …}}; row {row} is {shown(record)}.", argument=name)
     labels = dict.fromkeys(label for record in records for label in record)
-    return _frame_of({label: [record.get(label) for record in records] for label in labels})
+    return _frame_of(name, ((label, [record.get(label) for record in records]) for label in labels))
 
 
 def _from_columns(name: str, columns: Mapping[Any, Any]) -> pl.DataFrame:
-    held = {str(label): plain(values) for label, values in columns.items()}
-    lengths = {label: len(values) for label, values in held.items() if _is_column(values)}
-    single = [label for label in held if label not in lengths]
+    held = {label: plain(values) for label, values in columns.items()}
+    lengths = {str(label): len(values) for label, values in held.items() if _is_column(values)}
+    single = [str(label) for label in held if str(label) not in lengths]
     if not lengths:
-        return _frame_of({label: [value] for label, value in held.items()})
+        return _frame_of(name, ((label, [value]) for label, value in held.items()))
     if single or len(set(lengths.values())) > 1:
         raise InputError(f"the columns of {name} must be of one length; got {lengths}, and {single} as single ones.")
-    return _frame_of(held)
+    return _frame_of(name, held.items())
 
 
-def _frame_of(columns: Mapping[Any, Any]) -> pl.DataFrame:
-    return pl.DataFrame([as_column(str(label), values) for label, values in columns.items()])
+def _frame_of(name: str, columns: Iterable[tuple[Any, Any]]) -> pl.DataFrame:
+    series: dict[str, pl.Series] = {}
+    for label, values in columns:
+        if str(label) in series:
+            raise InputError(f"has several columns {shown(str(label))}. Leave one, or rename them.", argument=name)
+        series[str(label)] = as_column(str(label), values)
+    return pl.DataFrame([*series.values()])
 
 
 def _is_column(value: Any) -> bool:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -183,3 +184,18 @@ def test_a_stray_quote_at_the_top_of_a_large_file_tears_no_record(tmp_path):
     kept = read("edges", _file(tmp_path, "a.csv", "\n".join(["source,target", *rows]).encode()), TABLES["edges"])
     assert kept.frame.height == 300_001
     assert [(entry.reason, entry.first_lines) for entry in kept.report.left_out] == [("unbalanced quotes", (600_003,))]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [{1: 2, "1": 3, "source": 1, "target": 2}],
+        {1: [2], "1": [3], "source": [1], "target": [2]},
+        pd.DataFrame([[2, 3, 1, 2]], columns=[1, "1", "source", "target"]),
+        pd.DataFrame([[2, 3, 1, 2]], columns=["1", "1", "source", "target"]),
+    ],
+    ids=["records", "columns", "pandas", "pandas with a name twice"],
+)
+def test_columns_whose_names_read_the_same_are_refused(table):
+    with pytest.raises(InputError, match=r"edges has several columns '1'\. Leave one, or rename them"):
+        read("edges", table, TABLES["edges"])
