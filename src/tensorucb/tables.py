@@ -50,6 +50,7 @@ from tensorucb.checks import (
     refusal,
     shown,
     shown_path,
+    unstorable,
 )
 from tensorucb.errors import InputError, Mention, ShapeError, TableError, TensorUCBError, argument
 from tensorucb.files import FORMULA
@@ -269,6 +270,9 @@ def source_of(name: str, source: Any, header: Sequence[str] | None = None, separ
 
 
 def _numbered(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    strange = next((column for column in frame.columns if unstorable(column)), None)
+    if strange is not None:
+        raise TableError(f"there is a column {shown(strange)}: {unstorable(strange)}. Rename it.")
     lines = pl.Series(LINE, np.arange(1, frame.height + 1))
     nothing = [pl.Series(name, [None], dtype=pl.String).new_from_index(0, frame.height) for name in (FAULT, VALUE)]
     yield pl.DataFrame([*map(within_years, frame.get_columns()), lines, *nothing])
@@ -328,6 +332,8 @@ def _from_columns(name: str, columns: Mapping[Any, Any]) -> pl.DataFrame:
 def _frame_of(name: str, columns: Iterable[tuple[Any, Any]]) -> pl.DataFrame:
     series: dict[str, pl.Series] = {}
     for label, values in columns:
+        if unstorable(str(label)):
+            raise InputError(f"has a column {shown(label)}: {unstorable(str(label))}. Rename it.", argument=name)
         if str(label) in series:
             raise InputError(f"has several columns {shown(str(label))}. Leave one, or rename them.", argument=name)
         series[str(label)] = as_column(str(label), values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import http
+import json
 import random
 from datetime import date, time
 from decimal import Decimal
@@ -14,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from tensorucb.errors import FileFormatError, InputError
+from tensorucb.errors import FileFormatError, InputError, TensorUCBError
 from tensorucb.tables import TABLES, as_frame, read
 
 
@@ -199,3 +200,13 @@ def test_a_stray_quote_at_the_top_of_a_large_file_tears_no_record(tmp_path):
 def test_columns_whose_names_read_the_same_are_refused(table):
     with pytest.raises(InputError, match=r"edges has several columns '1'\. Leave one, or rename them"):
         read("edges", table, TABLES["edges"])
+
+
+@pytest.mark.parametrize("column", ["\0line", "\ud800"], ids=["nul", "surrogate"])
+def test_a_column_whose_name_cannot_be_kept_is_an_error_of_ours(tmp_path, column):
+    row = {"product": 1, column: 2}
+    path = _file(tmp_path, "a.ndjson", json.dumps(row).encode())
+    frames = [pl.DataFrame(row)] if column == "\0line" else []
+    for table in [[row], {"product": [1], column: [2]}, path, *frames]:
+        with pytest.raises(TensorUCBError, match=r"NUL|Unicode"):
+            read("products", table, TABLES["products"], others=True)
