@@ -413,7 +413,8 @@ def _fit_text(texts: list[str]) -> tuple[list[str], F64, F64] | None:
     topics = min(_MOST_TOPICS, max(2, len(texts) // 10), *weights.shape)
     if topics < 2:
         return None
-    with warnings.catch_warnings():
+    # Of texts that are described exactly sklearn takes the root of an error that is rounded below 0.
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):
         # Topics that would still move a little after so many rounds describe texts as well.
         warnings.simplefilter("ignore", ConvergenceWarning)
         factors = NMF(topics, **_FACTORS).fit(weights)
