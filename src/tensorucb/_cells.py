@@ -68,8 +68,8 @@ def parse(
         wrong = values.is_null() & fault.is_null()
         if field.optional:
             wrong &= ~empty
-        if wrong.any():
-            at = wrong.arg_true()
+        at = wrong.arg_true()
+        if len(at):
             vacant = empty.gather(at).to_list()
             wanted_here = _KINDS[field.kind][0]
             fault = fault.scatter(at, [f"{name} is {'empty' if none else f'not {wanted_here}'}" for none in vacant])

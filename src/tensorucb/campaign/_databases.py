@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tensorucb.checks import check_mapping, check_text, shown
+from tensorucb.checks import check_text, shown
 from tensorucb.errors import FileFormatError, InputError, MissingExtraError, TensorUCBError
 from tensorucb.store._address import masked
 
@@ -35,12 +35,10 @@ def read_database(address: str, wanted: Sequence[str], queries: Any) -> dict[str
     import polars as pl
     from polars import selectors
 
+    from tensorucb.campaign._tables import check_tables
     from tensorucb.data._plain import NAMES
 
-    asked = {} if queries is None else check_mapping("queries", queries, "a mapping of tables to queries")
-    strange = [name for name in asked if name not in wanted]
-    if strange:
-        raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(wanted)}.", argument="queries")
+    asked = check_tables("queries", queries, "a mapping of tables to queries", wanted)
     for name, query in asked.items():
         check_text(f"queries[{name!r}]", query, longest=100_000)
     try:

@@ -30,13 +30,7 @@ _FORM = "edges.csv and actions.csv (or followers, purchases; also .csv.gz, .tsv,
 
 
 def _read(
-    table: str,
-    source: Any,
-    columns: Mapping[str, str],
-    text_users: bool,
-    tolerance: Tolerance,
-    guarded: bool,
-    zone: str = "UTC",
+    table: str, source: Any, columns: Mapping[str, str], text_users: bool, tolerance: Tolerance, zone: str = "UTC"
 ) -> Table:
     """A table of edges or actions; ids of users are text if ``text_users``."""
     users = ("source", "target", "user")
@@ -45,9 +39,6 @@ def _read(
     if not rows.report.rows:
         raise TableError(f"{rows.report.file} holds no rows. Check that it was fetched or written in full.")
     rows.report.check(tolerance)
-    if guarded and rows.text:
-        bare = rows.frame.with_columns(pl.col(pl.String).str.replace(f"^'{FORMULA[1:]}", "$1"))
-        return rows._replace(frame=bare)
     return rows
 
 
@@ -68,12 +59,10 @@ def _meta(path: Path | None) -> tuple[str | None, str | None, bool]:
         ) from error
 
 
-def read_links(
-    edges: Any, columns: Mapping[str, str], id_type: str, *, tolerance: Tolerance = LENIENT, guarded: bool = False
-) -> Table:
+def read_links(edges: Any, columns: Mapping[str, str], id_type: str, *, tolerance: Tolerance = LENIENT) -> Table:
     """Edges with ids of users as ``id_type`` says; ``columns`` are names of columns by meaning."""
     check_choice("id_type", id_type, ("auto", "int", "str"))
-    links = _read("edges", edges, columns, id_type == "str", tolerance, guarded)
+    links = _read("edges", edges, columns, id_type == "str", tolerance)
     if id_type == "int" and pl.String in links.frame.schema.values():
         raise TableError(f"{links.report.file} holds ids of users that are not whole numbers, as they should be.")
     return links
@@ -98,14 +87,21 @@ def read_plain(
     """
     told, window, guarded = _meta(meta)
     named = columns or {}
-    links = read_links(edges, named.get("edges", {}), id_type, tolerance=tolerance, guarded=guarded)
-    if actions is None:
-        graph, report = _graph(links)
-        return Dataset(graph, ActionLog.empty(), told or name, window, Report((report,)))
-    acted = _read("actions", actions, named.get("actions", {}), id_type == "str", tolerance, guarded, zone)
+    tables = [read_links(edges, named.get("edges", {}), id_type, tolerance=tolerance)]
+    if actions is not None:
+        tables.append(_read("actions", actions, named.get("actions", {}), id_type == "str", tolerance, zone))
+    links, *logs = map(_without_apostrophes, tables) if guarded else tables
     graph, report = _graph(links)
-    log, log_report = _log(graph, acted)
+    if not logs:
+        return Dataset(graph, ActionLog.empty(), told or name, window, Report((report,)))
+    log, log_report = _log(graph, logs[0])
     return Dataset(graph, log, told or name, window, Report((report, log_report)))
+
+
+def _without_apostrophes(table: Table) -> Table:
+    """The texts of a CSV file as they were before `write_dataset` guarded them."""
+    texts = pl.col(pl.String).str.replace(f"^'{FORMULA[1:]}", "$1")
+    return table._replace(frame=table.frame.with_columns(texts)) if table.text else table
 
 
 def _set_aside(frame: pl.DataFrame, keep: pl.Series, reason: str) -> tuple[pl.DataFrame, LeftOut]:
