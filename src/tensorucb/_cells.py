@@ -81,7 +81,8 @@ def parse(
 def _as_text(cell: Any) -> str:
     """A cell for the report, whatever it is."""
     try:
-        return str(cell).encode("utf-8", errors="replace").decode()
+        plain_cell = cell.to_list() if isinstance(cell, pl.Series) else cell
+        return str(plain_cell).encode("utf-8", errors="replace").decode()
     except Exception:  # of a class of the caller's, or nested too deep
         return shown(cell)
 

@@ -70,7 +70,7 @@ class Rows:
     def split_columns(self) -> list[pl.Series]:
         """The columns of users that may split them."""
         groups = [self.meant["group"]] if "group" in self.meant else []
-        return [*self.table.get_columns(), *groups]
+        return [column for column in (*self.table.get_columns(), *groups) if not column.dtype.is_object()]
 
     def columns(self, *, consent: bool = True) -> dict[str, NDArray[Any]]:
         """Costs, groups, values and consent as far as the table has them, by argument of `create_campaign`.

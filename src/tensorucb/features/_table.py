@@ -334,8 +334,6 @@ def _guess(values: pl.Series) -> tuple[str, str]:
     """What a column holds, and why it is left out if it is."""
     import polars as pl
 
-    present = values.drop_nulls()
-    distinct = present.n_unique()
     if values.dtype.is_temporal():
         return "date", ""
     if values.dtype == pl.Boolean:
@@ -346,6 +344,8 @@ def _guess(values: pl.Series) -> tuple[str, str]:
         return "tags", ""
     if values.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return "ignore", f"its type is {values.dtype}"
+    present = values.drop_nulls()
+    distinct = present.n_unique()
     texts = texts_of(present)
     if texts and all(day_of(text) is not None for text in texts):
         return "date", ""
