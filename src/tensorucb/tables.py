@@ -374,7 +374,9 @@ def as_column(label: str, values: Any) -> pl.Series:
     if len(kinds) == 1 and kinds <= _NUMPY:
         return as_column(label, np.array(values))
     kinds -= {type(None)}
-    if len(kinds) <= 1 and kinds <= {int, float, str, bool, date, datetime, list}:
+    if kinds == {list}:  # of plain values: polars never comes to the end of lists that are nested deeply
+        kinds = {type(cell) for value in values for cell in value or ()} - {type(None)}
+    if len(kinds) <= 1 and kinds <= {int, float, str, bool, date, datetime}:
         with suppress(pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
             return pl.Series(label, values, strict=True)
     return pl.Series(label, values, dtype=pl.Object)
