@@ -68,8 +68,8 @@ def parse(
         wrong = values.is_null() & fault.is_null()
         if field.optional:
             wrong &= ~empty
-        if wrong.any():
-            at = wrong.arg_true()
+        at = wrong.arg_true()
+        if len(at):
             vacant = empty.gather(at).to_list()
             wanted_here = _KINDS[field.kind][0]
             fault = fault.scatter(at, [f"{name} is {'empty' if none else f'not {wanted_here}'}" for none in vacant])
@@ -81,7 +81,8 @@ def parse(
 def _as_text(cell: Any) -> str:
     """A cell for the report, whatever it is."""
     try:
-        return str(cell).encode("utf-8", errors="replace").decode()
+        plain_cell = cell.to_list() if isinstance(cell, pl.Series) else cell
+        return str(plain_cell).encode("utf-8", errors="replace").decode()
     except Exception:  # of a class of the caller's, or nested too deep
         return shown(cell)
 
@@ -89,16 +90,11 @@ def _as_text(cell: Any) -> str:
 def _is_empty(cells: pl.Series) -> pl.Series:
     if cells.dtype == pl.Object:
         # A cell may be anything, such as a frame, that cannot be compared with a text.
-        values = cells.to_list()
-        return pl.Series(
-            [is_missing(cell) or (isinstance(cell, str) and not cell) for cell in values], dtype=pl.Boolean
-        )
-    empty = cells.is_null()
+        empty = [is_missing(cell) or (isinstance(cell, str) and not cell) for cell in cells.to_list()]
+        return pl.Series(empty, dtype=pl.Boolean)
     if cells.dtype.is_float():
-        return empty | cells.is_nan().fill_null(True)
-    if cells.dtype == pl.String:
-        return empty | (cells == "").fill_null(True)
-    return empty
+        return cells.is_nan().fill_null(True)
+    return (cells == "").fill_null(True) if cells.dtype == pl.String else cells.is_null()
 
 
 def id_cells(cells: pl.Series) -> pl.Series:
@@ -122,7 +118,7 @@ def within_years(cells: pl.Series) -> pl.Series:
     if cells.dtype not in (pl.Date, pl.Datetime):
         return cells
     seconds = cells.cast(pl.Datetime("ms", getattr(cells.dtype, "time_zone", None))).to_physical() // 1000
-    return _only(pl.Series(is_moment(seconds.to_numpy())), cells)
+    return _only(is_moment(seconds), cells)
 
 
 def _nothing(cells: pl.Series, dtype: Any) -> pl.Series:
@@ -222,7 +218,7 @@ def _time(cells: pl.Series, how: How) -> pl.Series:
 
 def _moments(seconds: pl.Series) -> pl.Series:
     """Unix seconds in the years that have dates; null in place of others."""
-    return _only(pl.Series(is_moment(seconds.cast(pl.Float64).to_numpy())), seconds)
+    return _only(is_moment(seconds.cast(pl.Float64)), seconds)
 
 
 def _is_day(cells: pl.Series) -> pl.Series:
@@ -349,8 +345,9 @@ def guess(cells: pl.Series, how: How) -> pl.Series:
     numbers = all_numbers(cells, how)
     if numbers is not None:
         return numbers
-    if set(cells.unique().to_list()) <= {"true", "false", None}:
-        return cells == "true"
+    yes = cells == "true"
+    if (yes | (cells == "false")).all():
+        return yes
     gaps = cells.str.to_lowercase().is_in(_GAPS).fill_null(False)
     numbers = all_numbers(cells.set(gaps, None), how) if gaps.any() else None
     if numbers is None:

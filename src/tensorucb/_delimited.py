@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from tensorucb.checks import shown, shown_path
@@ -128,7 +129,7 @@ def text_source(path: Path, names: Sequence[str] | None, separator: str | None) 
         separator = separator or between_fields(suffix, head)
         if separator != TEXT[suffix]:
             remarks.append(f"fields are separated by {_MARKS.get(separator, shown(separator))}")
-        columns = [name.strip() for name in next(csv.reader([head], delimiter=separator), [])]
+        columns = [name.strip() for name in next(csv.reader([head], delimiter=separator, skipinitialspace=True), [])]
         if not columns:
             raise TableError(f"{path.name} is empty: there is not even a line with the names of columns.")
     between = separator or ","
@@ -144,9 +145,7 @@ def keep(source: Source, path: Path) -> Path:
     kept = path.with_name(f"{path.name}{KEPT}")
     kept.mkdir()
     for number, piece in enumerate(source.pieces(None)):
-        # Of a line that is sound nobody needs the text again.
-        cells = piece.with_columns(pl.when(pl.col(FAULT).is_not_null()).then(VALUE))
-        cells.write_parquet(kept / f"{number:06}{PARQUET}", compression="uncompressed")
+        piece.write_parquet(kept / f"{number:06}{PARQUET}", compression="uncompressed")
     about = source._replace(origin=path.name)._asdict()
     del about["pieces"]
     (kept / _ABOUT).write_text(json.dumps(about))
@@ -175,13 +174,19 @@ def _pieces(data: bytes, columns: list[str], separator: str, start: int, header:
     begun = False
     while start < len(data) or not begun:
         stop = _end_of_line(data, start + _PIECE)
-        # Within quotes a line end is no end of a record.
-        while stop < len(data) and data.count(b'"', start, stop) % 2:
-            stop = _end_of_line(data, stop + _PIECE)
         text = data[start:stop].removesuffix(b"\n").decode("utf-8", errors="replace")
-        rows = _split(text, line, separator, columns)
+        rows = pl.DataFrame({VALUE: pl.Series([text]).str.split("\n").explode()})
+        rows = rows.with_columns(pl.int_range(line, line + pl.len(), dtype=pl.Int64).alias(LINE))
+        if '"' in text:
+            rows, unfinished = _joined(rows, separator, len(columns))
+            if unfinished and stop < len(data):
+                # A record that may go on behind the cut: the next piece begins with it.
+                rows = rows.filter(pl.col(LINE) < line + unfinished)
+                ends = np.flatnonzero(np.frombuffer(data[start:stop], dtype=np.uint8) == ord("\n"))
+                stop = start + int(ends[unfinished - 1]) + 1
+        rows = _split(rows, separator, columns)
         yield rows.slice(1) if header and not begun else rows
-        line += text.count("\n") + 1
+        line += data.count(b"\n", start, stop)
         start = stop
         begun = True
 
@@ -190,20 +195,16 @@ def _end_of_line(data: bytes, at: int) -> int:
     return len(data) if at >= len(data) else data.find(b"\n", at) + 1 or len(data)
 
 
-def _split(text: str, line: int, separator: str, columns: Sequence[str]) -> pl.DataFrame:
-    """The fields of each line that is not blank, and what is wrong with it so far."""
-    rows = pl.DataFrame({VALUE: pl.Series([text]).str.split("\n").explode()})
-    rows = rows.with_columns(pl.int_range(line, line + pl.len(), dtype=pl.Int64).alias(LINE))
-    if '"' in text:
-        rows = _joined(rows, separator, len(columns))
+def _split(rows: pl.DataFrame, separator: str, columns: Sequence[str]) -> pl.DataFrame:
+    """The fields of each record that is not blank, and what is wrong with it so far."""
     rows = rows.filter(pl.col(VALUE).str.strip_chars() != "")
     fields = [f"f{number}" for number in range(len(columns) + 1)]
     parts = rows[VALUE].str.split_exact(separator, len(columns)).struct.rename_fields(fields).struct.unnest()
     rows = rows.hstack(parts.select(pl.all().str.strip_chars()))
     rows = rows.with_columns(pl.lit(None, dtype=pl.String).alias(FAULT))
-    if '"' in text:
+    if rows[VALUE].str.contains('"', literal=True).any():
         rows = _unquote(rows, fields, separator)
-    not_text = pl.col(VALUE).str.contains("\ufffd", literal=True) if "\ufffd" in text else pl.lit(False)
+    not_text = pl.col(VALUE).str.contains("\ufffd", literal=True)
     misfit = pl.col(fields[-1]).is_not_null() | pl.col(fields[-2]).is_null()
     faults = (
         pl.when(not_text).then(pl.lit("not UTF-8 text")),
@@ -211,11 +212,12 @@ def _split(text: str, line: int, separator: str, columns: Sequence[str]) -> pl.D
         pl.when(misfit).then(pl.lit("wrong number of fields")),
     )
     rows = rows.with_columns(pl.coalesce(faults).alias(FAULT))
-    if rows[FAULT].null_count() < rows.height:
-        # What stands in a line that is left out must not decide how the others are read.
-        rows = rows.with_columns(pl.when(pl.col(FAULT).is_null()).then(pl.col(fields)))
+    # What stands in a line that is left out must not decide how the others are read; of a sound one nobody needs the
+    # text again.
+    sound = pl.col(FAULT).is_null()
     named = zip(fields, _distinct(columns), strict=False)
-    return rows.select(LINE, FAULT, VALUE, *(pl.col(field).alias(name) for field, name in named))
+    cells = (pl.when(sound).then(field).alias(name) for field, name in named)
+    return rows.select(LINE, FAULT, pl.when(~sound).then(VALUE), *cells)
 
 
 def _distinct(columns: Sequence[str]) -> list[str]:
@@ -223,8 +225,8 @@ def _distinct(columns: Sequence[str]) -> list[str]:
     return [name if name not in columns[:at] else f"{name} {at + 1}" for at, name in enumerate(columns)]
 
 
-def _joined(rows: pl.DataFrame, separator: str, n_fields: int) -> pl.DataFrame:
-    """Lines over which a quoted field goes as one; a stray quote joins nothing."""
+def _joined(rows: pl.DataFrame, separator: str, n_fields: int) -> tuple[pl.DataFrame, int | None]:
+    """Lines over which a quoted field goes as one, a stray quote joins nothing; and the last line that may go on."""
     odd = (rows[VALUE].str.count_matches('"', literal=True) % 2 == 1).arg_true().to_list()
     records: dict[int, str] = {}
     within: list[int] = []
@@ -237,16 +239,17 @@ def _joined(rows: pl.DataFrame, separator: str, n_fields: int) -> pl.DataFrame:
             within += range(first + 1, last + 1)
             at += 1
         at += 1
-    if not records:
-        return rows
-    texts = rows[VALUE].scatter(list(records), list(records.values()))
-    return rows.with_columns(texts).with_row_index("\0at").filter(~pl.col("\0at").is_in(within)).drop("\0at")
+    if records:
+        rows = rows.with_columns(rows[VALUE].scatter(list(records), list(records.values())))
+        rows = rows.filter(~pl.int_range(pl.len()).is_in(within))
+    return rows, odd[at] if at < len(odd) else None
 
 
-def _fields(record: str, separator: str) -> list[str]:
+def _fields(record: str, separator: str) -> list[str | None]:
     """The fields of a record; none if its quotes are wrong."""
+    reader = csv.reader([record], delimiter=separator, skipinitialspace=True, strict=True)
     try:
-        return [field.strip() for field in next(csv.reader([record], delimiter=separator, strict=True))]
+        return [field.strip() for field in next(reader)]
     except csv.Error:
         return []
 
@@ -262,12 +265,11 @@ def _unquote(rows: pl.DataFrame, fields: list[str], separator: str) -> pl.DataFr
     """Quotes taken off fields; lines with separators or quotes inside quotes go through the csv module one by one."""
     rows = rows.with_columns(_bare(pl.col(name)).alias(name) for name in fields)
     hard = pl.any_horizontal(pl.col(name).str.contains('"', literal=True).fill_null(False) for name in fields)
-    mask = rows.select(hard).to_series()
-    if not mask.any():
+    at = rows.select(hard).to_series().arg_true()
+    if not len(at):
         return rows
-    mended = []
-    for text, line in rows.filter(mask).select(VALUE, LINE).iter_rows():
-        parsed = _fields(text, separator)
-        cells = (parsed + [None] * len(fields))[: len(fields)]
-        mended.append((text, line, *cells, None if parsed else "unbalanced quotes"))
-    return pl.concat([rows.filter(~mask), pl.DataFrame(mended, schema=rows.schema, orient="row")]).sort(LINE)
+    records = [_fields(text, separator) for text in rows[VALUE].gather(at)]
+    wrong = [None if record else "unbalanced quotes" for record in records]
+    cells = [(record + [None] * len(fields))[: len(fields)] for record in records]
+    columns = zip([*fields, FAULT], [*zip(*cells, strict=True), wrong], strict=True)
+    return rows.with_columns(rows[name].scatter(at, pl.Series(values, dtype=pl.String)) for name, values in columns)

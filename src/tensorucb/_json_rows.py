@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from tensorucb.checks import shown
+from tensorucb._delimited import file_errors
+from tensorucb.checks import shown, shown_path
 from tensorucb.errors import TableError
+from tensorucb.memory import check_memory
 
 _BATCH = 1_000
 _DECODER = json.JSONDecoder()
@@ -34,6 +37,13 @@ class JsonRows:
     lines: bool = True
     check: Callable[[int, int], None] = lambda rows, columns: None
     written: bool = False
+
+
+def rows_of_file(path: Path) -> JsonRows:
+    """The rows of a file of lines, whose ids somebody wrote."""
+    with file_errors(path, path.suffix.lower()):
+        check_memory(f"reading {shown_path(path)}", path.stat().st_size * 8.0)
+        return JsonRows(path.read_bytes(), path.name, written=True)
 
 
 def json_frame(source: JsonRows) -> pl.DataFrame:

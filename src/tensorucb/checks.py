@@ -116,17 +116,13 @@ def check_count(name: str, value: Any, low: int = 1, high: int = MOST) -> int:
 def check_number(
     name: str, value: Any, *, low: float = 0.0, high: float = LARGEST, strict: bool = False, hint: str = ""
 ) -> float:
-    """A finite number from ``low`` to ``high``; above ``low`` if ``strict``."""
+    """A finite number from ``low`` to ``high``; above 0 if ``strict``."""
     number = _float(value)
-    least = low + SMALLEST if strict and low == 0.0 else low
-    if not least <= number <= high or (strict and number == low):
-        above = f"above {low:g}" if strict else f"of at least {low:g}"
-        bounds = f"{above} and at most {high:g}" if math.isfinite(low) else f"from {low:g} to {high:g}"
-        if high == LARGEST and not number > high:
-            bounds = above
-        if strict and low == 0.0 and 0.0 < number < least:
-            bounds = f"of at least {SMALLEST:g}"
-        raise refusal(name, f"a finite number {bounds}", value, hint)
+    least = SMALLEST if strict else low
+    if not least <= number <= high:
+        above = "above 0" if strict and not 0.0 < number < least else f"of at least {least:g}"
+        below = f" and at most {high:g}" if number > high or high < LARGEST else ""
+        raise refusal(name, f"a finite number {above}{below}", value, hint)
     return number
 
 

@@ -14,7 +14,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -40,7 +40,7 @@ from tensorucb._delimited import (
     suffix_of,
     text_source,
 )
-from tensorucb._json_rows import JsonRows, json_frame
+from tensorucb._json_rows import JsonRows, json_frame, rows_of_file
 from tensorucb.checks import (
     array_of,
     check_mapping,
@@ -50,6 +50,7 @@ from tensorucb.checks import (
     refusal,
     shown,
     shown_path,
+    unstorable,
 )
 from tensorucb.errors import InputError, Mention, ShapeError, TableError, TensorUCBError, argument
 from tensorucb.files import FORMULA
@@ -186,10 +187,14 @@ def read(
     rest = []
     faults = []
     n_rows = 0
-    wanted = [field for field in fields if field.name in names]
-    for piece in came.pieces(None if others else list(names.values())):
+    wanted = [(field, names[field.name]) for field in fields if field.name in names]
+    pieces = came.pieces(None if others else list(names.values()))
+    if any(field.kind in ("number", "any") for field, _ in wanted):
+        # One cell tells how all of the column are read: whether a comma is a decimal one, what is a gap among numbers.
+        pieces = iter([pl.concat(pieces)])
+    for piece in pieces:
         n_rows += piece.height
-        parsed, fault, value = parse(piece, [(field, names[field.name]) for field in wanted], how)
+        parsed, fault, value = parse(piece, wanted, how)
         if fault.null_count() < piece.height:
             sound = fault.is_null()
             faults.append(pl.DataFrame([fault, piece[LINE], value]).filter(~sound))
@@ -199,14 +204,13 @@ def read(
         if others:
             rest.append(piece.drop(LINE, FAULT, VALUE, *names.values()))
     # Relaxed: a column that is whole numbers in one piece and text or floats in another becomes the latter.
-    frame = kept[0] if len(kept) == 1 else pl.concat(kept, how="vertical_relaxed")
+    frame = pl.concat(kept, how="vertical_relaxed")
     by_reason = pl.concat(faults).group_by(FAULT, maintain_order=True) if faults else ()
     left_out = tuple(
         LeftOut.of_lines(str(reason), group[LINE], malformed=True, example=group[VALUE].__getitem__)
         for (reason,), group in by_reason
     )
-    checked = {names[field.name] for field in wanted if field.kind != "number"}
-    ignored = () if others else tuple(column for column in came.columns if column not in checked)
+    ignored = () if others else tuple(column for column in came.columns if column not in names.values())
     beside = pl.concat(rest) if rest else pl.DataFrame()
     if came.text:
         beside = beside.select(guess(beside[column], how) for column in beside.columns)
@@ -248,37 +252,38 @@ def source_of(name: str, source: Any, header: Sequence[str] | None = None, separ
         return kept_source(source)
     if is_text(source):
         return text_source(Path(source), header, separator)
-    if not isinstance(source, str | os.PathLike):
-        frame = as_frame(name, source)
-        return _source(source.origin, frame, source.written) if isinstance(source, JsonRows) else _source(name, frame)
-    path = Path(source)
-    if suffix_of(path) != PARQUET:
-        return _source(path.name, read_file(path), written=True)
-    # Of many columns only those that are needed take memory.
-    with file_errors(path, PARQUET), panics_kept_quiet():
-        columns = pl.scan_parquet(path, glob=False).collect_schema().names()
-    return Source(path.name, columns, lambda wanted: _numbered(read_file(path, columns=wanted)))
-
-
-def _source(origin: str, frame: pl.DataFrame, written: bool = False) -> Source:
-    """A frame as a source."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if suffix_of(path) == PARQUET:
+            # Of many columns only those that are needed take memory.
+            with file_errors(path, PARQUET), panics_kept_quiet():
+                columns = pl.scan_parquet(path, glob=False).collect_schema().names()
+            return Source(path.name, columns, lambda wanted: _numbered(read_parquet(path, wanted)))
+        source = rows_of_file(path)
+    frame = as_frame(name, source)
+    came = isinstance(source, JsonRows)
 
     def pieces(wanted: list[str] | None) -> Iterator[pl.DataFrame]:
         return _numbered(frame if wanted is None else frame[wanted])
 
-    return Source(origin, frame.columns, pieces, written=written)
+    return Source(source.origin if came else name, frame.columns, pieces, written=came and source.written)
 
 
 def _numbered(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    strange = next((column for column in frame.columns if unstorable(column)), None)
+    if strange is not None:
+        raise TableError(f"there is a column {shown(strange)}: {unstorable(strange)}. Rename it.")
     lines = pl.Series(LINE, np.arange(1, frame.height + 1))
     nothing = [pl.Series(name, [None], dtype=pl.String).new_from_index(0, frame.height) for name in (FAULT, VALUE)]
     yield pl.DataFrame([*map(within_years, frame.get_columns()), lines, *nothing])
 
 
 def as_frame(name: str, source: Any) -> pl.DataFrame:
-    """Any table as a polars frame; a text file's columns are numbers where all cells are."""
+    """Any table as a polars frame; a text file's columns are numbers where all cells are, and all its rows must fit."""
     if isinstance(source, str | os.PathLike):
-        return read_file(check_path(name, source))
+        table = read(name, check_path(name, source), (), others=True)
+        table.report.check(STRICT)
+        return table.others
     if isinstance(source, JsonRows):
         return json_frame(source)
     if isinstance(source, list | tuple):
@@ -293,10 +298,7 @@ def as_frame(name: str, source: Any) -> pl.DataFrame:
     if isinstance(source, pl.DataFrame):
         return source
     if _is_pandas(source):
-        doubled = source.columns[source.columns.duplicated()]
-        if len(doubled):
-            raise InputError(f"has several columns {shown(doubled[0])}. Leave one, or rename them.", argument=name)
-        return _frame_of({label: source[label] for label in source.columns})
+        return _frame_of(name, source.items())
     if isinstance(source, Mapping):
         return _from_columns(name, check_mapping(name, source, "a mapping of columns"))
     raise refusal(
@@ -313,22 +315,29 @@ def _from_records(name: str, records: Sequence[Any]) -> pl.DataFrame:
         if not isinstance(record, Mapping):
             raise InputError(f"must be rows such as {{'source': …}}; row {row} is {shown(record)}.", argument=name)
     labels = dict.fromkeys(label for record in records for label in record)
-    return _frame_of({label: [record.get(label) for record in records] for label in labels})
+    return _frame_of(name, ((label, [record.get(label) for record in records]) for label in labels))
 
 
 def _from_columns(name: str, columns: Mapping[Any, Any]) -> pl.DataFrame:
-    held = {str(label): plain(values) for label, values in columns.items()}
-    lengths = {label: len(values) for label, values in held.items() if _is_column(values)}
-    single = [label for label in held if label not in lengths]
+    held = {label: plain(values) for label, values in columns.items()}
+    lengths = {str(label): len(values) for label, values in held.items() if _is_column(values)}
+    single = [str(label) for label in held if str(label) not in lengths]
     if not lengths:
-        return _frame_of({label: [value] for label, value in held.items()})
+        return _frame_of(name, ((label, [value]) for label, value in held.items()))
     if single or len(set(lengths.values())) > 1:
         raise InputError(f"the columns of {name} must be of one length; got {lengths}, and {single} as single ones.")
-    return _frame_of(held)
+    return _frame_of(name, held.items())
 
 
-def _frame_of(columns: Mapping[Any, Any]) -> pl.DataFrame:
-    return pl.DataFrame([as_column(str(label), values) for label, values in columns.items()])
+def _frame_of(name: str, columns: Iterable[tuple[Any, Any]]) -> pl.DataFrame:
+    series: dict[str, pl.Series] = {}
+    for label, values in columns:
+        if unstorable(str(label)):
+            raise InputError(f"has a column {shown(label)}: {unstorable(str(label))}. Rename it.", argument=name)
+        if str(label) in series:
+            raise InputError(f"has several columns {shown(str(label))}. Leave one, or rename them.", argument=name)
+        series[str(label)] = as_column(str(label), values)
+    return pl.DataFrame([*series.values()])
 
 
 def _is_column(value: Any) -> bool:
@@ -365,6 +374,8 @@ def as_column(label: str, values: Any) -> pl.Series:
     if len(kinds) == 1 and kinds <= _NUMPY:
         return as_column(label, np.array(values))
     kinds -= {type(None)}
+    if kinds == {list}:  # of plain values: polars never comes to the end of lists that are nested deeply
+        kinds = {type(cell) for value in values for cell in value or ()} - {type(None)}
     if len(kinds) <= 1 and kinds <= {int, float, str, bool, date, datetime}:
         with suppress(pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
             return pl.Series(label, values, strict=True)
@@ -486,33 +497,17 @@ def has_table_suffix(name: str) -> bool:
     return name.lower().endswith((*TEXT, *LINES, PARQUET))
 
 
-def read_file(path: Path, *, columns: list[str] | None = None, most_rows: int | None = None) -> pl.DataFrame:
-    """All columns and rows of a file, in the format that its suffix tells.
-
-    A row of a text file that does not fit its header is refused. Of a Parquet file only ``columns`` and the first
-    ``most_rows`` are read.
-    """
-    suffix = suffix_of(path)
-    if suffix in TEXT:
-        table = read("", path, (), others=True)
-        table.report.check(STRICT)
-        return table.others
-    with file_errors(path, suffix), panics_kept_quiet():
-        if suffix == PARQUET:
-            return _read_parquet(path, columns, most_rows)
-        check_memory(f"reading {shown_path(path)}", path.stat().st_size * 8.0)
-        return json_frame(JsonRows(path.read_bytes(), path.name))
-
-
-def _read_parquet(path: Path, columns: list[str] | None, most_rows: int | None) -> pl.DataFrame:
-    table = pl.scan_parquet(path, glob=False)
-    types = table.collect_schema()
-    wanted = types.names() if columns is None else columns
-    width = sum(8 if types[name].is_numeric() or types[name].is_temporal() else 64 for name in wanted)
-    rows = table.select(pl.len()).collect().item()
-    # Once decoded, and once more on the way there.
-    check_memory(f"reading {shown_path(path)}", 2.0 * width * (rows if most_rows is None else min(rows, most_rows)))
-    return pl.read_parquet(path, columns=wanted, n_rows=most_rows, glob=False)
+def read_parquet(path: Path, columns: list[str] | None = None, most_rows: int | None = None) -> pl.DataFrame:
+    """A Parquet file, or of it only ``columns`` and the first ``most_rows``."""
+    with file_errors(path, PARQUET), panics_kept_quiet():
+        table = pl.scan_parquet(path, glob=False)
+        types = table.collect_schema()
+        wanted = types.names() if columns is None else columns
+        width = sum(8 if types[name].is_numeric() or types[name].is_temporal() else 64 for name in wanted)
+        rows = table.select(pl.len()).collect().item()
+        # Once decoded, and once more on the way there.
+        check_memory(f"reading {shown_path(path)}", 2.0 * width * (rows if most_rows is None else min(rows, most_rows)))
+        return pl.read_parquet(path, columns=wanted, n_rows=most_rows, glob=False)
 
 
 @contextmanager

@@ -189,7 +189,11 @@ def test_progress_is_told(shop_folder):
         ({"edges.csv": EDGES}, {"columns": {"edges": {"source": "from"}}}, r"edges.csv has no column from"),
         ({"edges.csv": EDGES}, {"columns": {"sales": {}}}, "columns names the table 'sales'"),
         ({"edges.csv": EDGES}, {"columns": {"actions": {"price": "x"}}}, "gives a name to 'price'"),
-        ({"edges.csv": EDGES}, {"kinds": {"actions": {"x": "text"}}}, "only products and users"),
+        (
+            {"edges.csv": EDGES},
+            {"kinds": {"actions": {"x": "text"}}},
+            "names the table .*; it may name products, users",
+        ),
         ({"edges.csv": EDGES}, {"kinds": {"products": {"x": "text"}}}, "no file of products"),
         ({"edges.csv": EDGES, "followers.csv": EDGES}, {}, "holds both"),
         ({"edges.csv": EDGES, "products.csv": "product,k\na,1\na,2\n"}, {"strict": True}, "before .line 3: 'a'"),
@@ -436,3 +440,26 @@ def test_a_row_of_users_whose_id_only_resembles_one_is_left_out(tmp_path, strang
     rows = strange.count("\n") + 1
     assert data.graph.n_nodes == 3
     assert f"Left out: {rows} of the {rows + 3} rows of users.csv, of users without an edge." in "\n".join(data.report)
+
+
+@pytest.mark.parametrize("frame", [dict, pd.DataFrame, pl.DataFrame])
+def test_lists_in_python_are_tags(frame):
+    edges = {"source": ["a", "b", "c"], "target": ["b", "c", "a"]}
+    products = {"product": ["tea", "jam", "soap"], "labels": [["eco", "food"], ["food"], None]}
+    data = read_campaign_data({"edges": edges, "products": frame(products)})
+    assert "  Columns used: labels (tags)." in data.report
+
+
+def test_a_column_of_several_kinds_is_left_out_of_features_and_splits():
+    edges = {"source": ["a", "b", "c", "d"], "target": ["b", "c", "d", "a"]}
+    users = {"user": ["a", "b", "c", "d"], "city": ["Faro", 1, None, 1], "group": [1, "x", 1, "x"]}
+    data = read_campaign_data({"edges": edges, "users": users})
+    assert "  Left out: column city, since its type is Object." in data.report
+    assert data.groups.tolist() == ["1", "x", "1", "x"]
+    assert data.user_columns is None
+
+
+def test_a_list_that_is_no_number_is_shown_as_it_is():
+    products = {"product": ["tea"], "value": [[2, 3]]}
+    with pytest.raises(FileFormatError, match=r"value is not a number \(line 1: '\[2, 3\]'\)"):
+        read_campaign_data({"edges": {"source": ["a"], "target": ["b"]}, "products": products})

@@ -214,3 +214,8 @@ def test_numbers_with_a_decimal_comma_are_no_tags() -> None:
     table = pl.DataFrame({"price": ["€ 12,50", "1.099,99", "8,5"], "colour": ["red", "blue", "red"]})
     found = TableFeatures.fit(table)
     assert "commas" in found.left_out["price"]
+
+
+def test_a_single_text_is_learned_without_a_warning():
+    table = pl.DataFrame({"text": [None, "mint green leaf mint green leaf green mint"]})
+    assert np.isfinite(TableFeatures.fit(table, kinds={"text": "text"}).transform(table)).all()

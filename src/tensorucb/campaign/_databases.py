@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tensorucb.checks import check_mapping, check_text, shown
-from tensorucb.errors import FileFormatError, InputError, MissingExtraError
+from tensorucb.checks import check_text, shown
+from tensorucb.errors import FileFormatError, InputError, MissingExtraError, TensorUCBError
 from tensorucb.store._address import masked
 
 if TYPE_CHECKING:
@@ -35,29 +35,20 @@ def read_database(address: str, wanted: Sequence[str], queries: Any) -> dict[str
     import polars as pl
     from polars import selectors
 
+    from tensorucb.campaign._tables import check_tables
     from tensorucb.data._plain import NAMES
 
-    asked = {} if queries is None else check_mapping("queries", queries, "a mapping of tables to queries")
-    strange = [name for name in asked if name not in wanted]
-    if strange:
-        raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(wanted)}.", argument="queries")
+    asked = check_tables("queries", queries, "a mapping of tables to queries", wanted)
     for name, query in asked.items():
         check_text(f"queries[{name!r}]", query, longest=100_000)
-    with _opened(address) as (run, present):
-        for name in wanted:
-            table = next((other for other in NAMES.get(name, (name,)) if other in present), None)
-            if name not in asked and table is not None:
-                asked[name] = f"select * from {table}"
-        return {name: run(query).cast({selectors.decimal(): pl.Float64}) for name, query in asked.items()}
-
-
-@contextmanager
-def _opened(address: str) -> Iterator[tuple[_Run, set[str]]]:
-    """How to run a query, and the names of all tables."""
     try:
-        with _duckdb(address) if _kind(address) == "duckdb" else _sqlalchemy(address) as opened:
-            yield opened
-    except (InputError, FileFormatError, MissingExtraError):
+        with _duckdb(address) if _kind(address) == "duckdb" else _sqlalchemy(address) as (run, present):
+            for name in wanted:
+                table = next((other for other in NAMES.get(name, (name,)) if other in present), None)
+                if name not in asked and table is not None:
+                    asked[name] = f"select * from {table}"
+            return {name: run(query).cast({selectors.decimal(): pl.Float64}) for name, query in asked.items()}
+    except TensorUCBError:
         raise
     except Exception as error:  # of some driver, and its text may repeat the address
         cause = getattr(error, "orig", None) or error
@@ -73,6 +64,7 @@ def _opened(address: str) -> Iterator[tuple[_Run, set[str]]]:
 
 @contextmanager
 def _duckdb(address: str) -> Iterator[tuple[_Run, set[str]]]:
+    """How to run a query, and the names of all tables."""
     if importlib.util.find_spec("duckdb") is None:
         raise MissingExtraError(
             "duckdb: needs the package duckdb, which is not installed. Install it with `pip install duckdb`, or write "

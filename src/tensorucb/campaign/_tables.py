@@ -7,7 +7,7 @@ reader says what it used and what it left out.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ class Rows:
     def split_columns(self) -> list[pl.Series]:
         """The columns of users that may split them."""
         groups = [self.meant["group"]] if "group" in self.meant else []
-        return [*self.table.get_columns(), *groups]
+        return [column for column in (*self.table.get_columns(), *groups) if not column.dtype.is_object()]
 
     def columns(self, *, consent: bool = True) -> dict[str, NDArray[Any]]:
         """Costs, groups, values and consent as far as the table has them, by argument of `create_campaign`.
@@ -122,8 +122,7 @@ def campaign_tables(
     if queries is not None and not is_database(data):
         raise InputError("are for a database, and ", argument("data"), " names none.", argument="queries")
     if isinstance(data, Mapping):
-        held = check_mapping("data", data, "a mapping of tables")
-        _check_tables("data", held)
+        held = check_tables("data", data, "a mapping of tables")
     elif is_database(data):
         held = read_database(data, wanted, queries)
     elif data is not None:
@@ -143,22 +142,22 @@ def campaign_tables(
     return tables, about
 
 
-def _check_tables(argument_name: str, tables: Iterable[str]) -> None:
-    """Refuse an argument that names a table which campaigns do not have."""
-    strange = [table for table in tables if table not in NAMES]
+def check_tables(name: str, value: Any, wanted: str, known: Sequence[str] = NAMES) -> dict[str, Any]:
+    """An argument by table, which must be one of those ``known``; None is nothing."""
+    by_table = {} if value is None else check_mapping(name, value, wanted)
+    strange = [table for table in by_table if table not in known]
     if strange:
-        raise InputError(f"names the table {shown(strange[0])}; there are {', '.join(NAMES)}.", argument=argument_name)
+        raise InputError(f"names the table {shown(strange[0])}; it may name {', '.join(known)}.", argument=name)
+    return by_table
 
 
 def with_consent(columns: Any, consent: str | None) -> dict[str, dict[str, str]]:
     """Names of columns by table and meaning, checked, with the column of users that is consent."""
     from tensorucb.tables import TABLES, check_names
 
-    names_by_table = {} if columns is None else check_mapping("columns", columns, "a mapping of tables")
-    _check_tables("columns", names_by_table)
     named = {
         table: check_names(f"columns[{table!r}]", names, [field.name for field in TABLES[table]])
-        for table, names in names_by_table.items()
+        for table, names in check_tables("columns", columns, "a mapping of tables").items()
     }
     if consent is not None:
         named["users"] = {**named.get("users", {}), "consent": check_text("consent", consent)}
@@ -324,11 +323,7 @@ def order_of(what: str, column: pl.Series, ids: NDArray[Any]) -> I64:
 
 def check_kinds(kinds: Any) -> dict[str, Mapping[str, str]]:
     """Kinds of columns by table, checked as far as the tables are not needed for it."""
-    kinds_by_table = {} if kinds is None else check_mapping("kinds", kinds, "a mapping of tables to kinds of columns")
+    kinds_by_table = check_tables("kinds", kinds, "a mapping of tables to kinds of columns", ("products", "users"))
     for table, named in kinds_by_table.items():
-        if table not in ("products", "users"):
-            raise InputError(
-                f"names the table {shown(table)}; only products and users have columns with kinds.", argument="kinds"
-            )
         check_mapping(f"kinds[{table!r}]", named, "a mapping of columns to kinds")
     return kinds_by_table

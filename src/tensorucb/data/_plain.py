@@ -16,7 +16,7 @@ from tensorucb.errors import InputError, TableError
 from tensorucb.files import FORMULA, atomic_write, write_bytes
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import IdIndex, id_array
-from tensorucb.moments import Duration, duration, duration_text
+from tensorucb.moments import duration, duration_text
 from tensorucb.reports import LENIENT, FileReport, LeftOut, Report, Tolerance
 from tensorucb.tables import TABLES, Table, read
 from tensorucb.tables import guarded as with_apostrophes
@@ -30,13 +30,7 @@ _FORM = "edges.csv and actions.csv (or followers, purchases; also .csv.gz, .tsv,
 
 
 def _read(
-    table: str,
-    source: Any,
-    columns: Mapping[str, str],
-    text_users: bool,
-    tolerance: Tolerance,
-    guarded: bool,
-    zone: str = "UTC",
+    table: str, source: Any, columns: Mapping[str, str], text_users: bool, tolerance: Tolerance, zone: str = "UTC"
 ) -> Table:
     """A table of edges or actions; ids of users are text if ``text_users``."""
     users = ("source", "target", "user")
@@ -45,9 +39,6 @@ def _read(
     if not rows.report.rows:
         raise TableError(f"{rows.report.file} holds no rows. Check that it was fetched or written in full.")
     rows.report.check(tolerance)
-    if guarded and rows.text:
-        bare = rows.frame.with_columns(pl.col(pl.String).str.replace(f"^'{FORMULA[1:]}", "$1"))
-        return rows._replace(frame=bare)
     return rows
 
 
@@ -68,12 +59,10 @@ def _meta(path: Path | None) -> tuple[str | None, str | None, bool]:
         ) from error
 
 
-def read_links(
-    edges: Any, columns: Mapping[str, str], id_type: str, *, tolerance: Tolerance = LENIENT, guarded: bool = False
-) -> Table:
+def read_links(edges: Any, columns: Mapping[str, str], id_type: str, *, tolerance: Tolerance = LENIENT) -> Table:
     """Edges with ids of users as ``id_type`` says; ``columns`` are names of columns by meaning."""
     check_choice("id_type", id_type, ("auto", "int", "str"))
-    links = _read("edges", edges, columns, id_type == "str", tolerance, guarded)
+    links = _read("edges", edges, columns, id_type == "str", tolerance)
     if id_type == "int" and pl.String in links.frame.schema.values():
         raise TableError(f"{links.report.file} holds ids of users that are not whole numbers, as they should be.")
     return links
@@ -93,34 +82,48 @@ def read_plain(
     """A data set in the plain form; ``name`` counts where ``meta`` does not say.
 
     ``columns`` are names by meaning, for ``edges`` and ``actions``; ``id_type`` says what ids of users are, ``zone``
-    what times without a zone mean.
+    what times without a zone mean. Links from a user to itself, repeated links, actions of users without a link and
+    repeated pairs of user and item are sound rows that a graph and a log do not hold: they are left out and counted.
     """
     told, window, guarded = _meta(meta)
     named = columns or {}
-    links = read_links(edges, named.get("edges", {}), id_type, tolerance=tolerance, guarded=guarded)
-    acted = None
+    tables = [read_links(edges, named.get("edges", {}), id_type, tolerance=tolerance)]
     if actions is not None:
-        acted = _read("actions", actions, named.get("actions", {}), id_type == "str", tolerance, guarded, zone)
-    return _assembled(told or name, links, acted, window)
+        tables.append(_read("actions", actions, named.get("actions", {}), id_type == "str", tolerance, zone))
+    links, *logs = map(_without_apostrophes, tables) if guarded else tables
+    graph, report = _graph(links)
+    if not logs:
+        return Dataset(graph, ActionLog.empty(), told or name, window, Report((report,)))
+    log, log_report = _log(graph, logs[0])
+    return Dataset(graph, log, told or name, window, Report((report, log_report)))
+
+
+def _without_apostrophes(table: Table) -> Table:
+    """The texts of a CSV file as they were before `write_dataset` guarded them."""
+    texts = pl.col(pl.String).str.replace(f"^'{FORMULA[1:]}", "$1")
+    return table._replace(frame=table.frame.with_columns(texts)) if table.text else table
 
 
 def _set_aside(frame: pl.DataFrame, keep: pl.Series, reason: str) -> tuple[pl.DataFrame, LeftOut]:
     return frame.filter(keep), LeftOut.of_lines(reason, frame["line"].filter(~keep))
 
 
-def _graph(links: pl.DataFrame, report: FileReport) -> tuple[Graph, FileReport]:
+def _graph(table: Table) -> tuple[Graph, FileReport]:
+    links = table.frame
+    if {links["source"].dtype, links["target"].dtype} != {pl.Int64}:
+        links = links.with_columns(pl.col("source", "target").cast(pl.String))
     links, loops = _set_aside(links, links["source"] != links["target"], "a link from a user to itself")
     first = links.select(pl.struct("source", "target").is_first_distinct()).to_series()
     links, twins = _set_aside(links, first, "a repeated link")
-    report = report.without(loops, twins)
+    report = table.report.without(loops, twins)
     if not links.height:
         raise TableError(f"{report.file} holds no usable link: {report}")
     return Graph.from_edges(links["source"], links["target"]), report
 
 
-def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[ActionLog, FileReport]:
-    rows = IdIndex(graph.ids, lookups=actions.height).places(actions["user"])
-    actions = actions.with_columns(pl.Series("row", rows))
+def _log(graph: Graph, table: Table) -> tuple[ActionLog, FileReport]:
+    rows = IdIndex(graph.ids, lookups=table.frame.height).places(table.frame["user"])
+    actions = table.frame.with_columns(pl.Series("row", rows))
     actions, strangers = _set_aside(actions, actions["row"] >= 0, "a user without a link")
     item_ids = id_array(actions["item"].unique().sort(), "item")
     numbers = IdIndex(item_ids, lookups=actions.height).places(actions["item"])
@@ -128,23 +131,7 @@ def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[Actio
     pairs = actions["number"].cast(pl.Int64) * graph.n_nodes + actions["row"]
     actions, repeats = _set_aside(actions, pairs.is_first_distinct(), "a repeated user and item; the earliest is kept")
     log = ActionLog(actions["row"].to_numpy(), actions["number"].to_numpy(), actions["time"].to_numpy(), item_ids)
-    return log, report.without(strangers, repeats)
-
-
-def _assembled(name: str, links: Table, actions: Table | None, window: Duration | None) -> Dataset:
-    """A data set from links (``source``, ``target``) and actions (``user``, ``item``, ``time``).
-
-    Links from a user to itself, repeated links, actions of users without a link and repeated pairs of user and
-    item are sound rows that a graph and a log do not hold: they are left out and counted.
-    """
-    link_frame = links.frame
-    if {link_frame["source"].dtype, link_frame["target"].dtype} != {pl.Int64}:
-        link_frame = link_frame.with_columns(pl.col("source", "target").cast(pl.String))
-    graph, link_report = _graph(link_frame, links.report)
-    if actions is None:
-        return Dataset(graph, ActionLog.empty(), name, window, Report((link_report,)))
-    log, action_report = _log(graph, actions.frame, actions.report)
-    return Dataset(graph, log, name, window, Report((link_report, action_report)))
+    return log, table.report.without(strangers, repeats)
 
 
 def table_files(directory: Path, wanted: Sequence[str]) -> tuple[dict[str, Path | None], Path | None]:

@@ -334,8 +334,6 @@ def _guess(values: pl.Series) -> tuple[str, str]:
     """What a column holds, and why it is left out if it is."""
     import polars as pl
 
-    present = values.drop_nulls()
-    distinct = present.n_unique()
     if values.dtype.is_temporal():
         return "date", ""
     if values.dtype == pl.Boolean:
@@ -346,6 +344,8 @@ def _guess(values: pl.Series) -> tuple[str, str]:
         return "tags", ""
     if values.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return "ignore", f"its type is {values.dtype}"
+    present = values.drop_nulls()
+    distinct = present.n_unique()
     texts = texts_of(present)
     if texts and all(day_of(text) is not None for text in texts):
         return "date", ""
@@ -413,7 +413,8 @@ def _fit_text(texts: list[str]) -> tuple[list[str], F64, F64] | None:
     topics = min(_MOST_TOPICS, max(2, len(texts) // 10), *weights.shape)
     if topics < 2:
         return None
-    with warnings.catch_warnings():
+    # Of texts that are described exactly sklearn takes the root of an error that is rounded below 0.
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):
         # Topics that would still move a little after so many rounds describe texts as well.
         warnings.simplefilter("ignore", ConvergenceWarning)
         factors = NMF(topics, **_FACTORS).fit(weights)

@@ -1,7 +1,7 @@
 """Looks into an upload before the service reads it, in a process of its own with bounded memory and time.
 
 A few kilobytes can hold gigabytes: a Parquet file repeats one long text a million times, JSON becomes objects of many
-times its size, and a single quote makes text several times as costly to split. So a stranger's file is first read by
+times its size, and quotes make text several times as costly to split. So a stranger's file is first read by
 ``python -m tensorucb.service._unpack FILE``. What is small enough is left as plain Parquet, written by ourselves, that
 the service can read cheaply; of CSV it holds each cell as the text that it was.
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from tensorucb._delimited import between_fields, keep
 from tensorucb._json_rows import JsonRows
 from tensorucb.errors import TableError
-from tensorucb.tables import read_file, source_of
+from tensorucb.tables import read_parquet, source_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,7 +74,7 @@ def unpack(path: Path) -> Path:
         _check_text(path)
         return keep(source_of("", path), path) if path.stat().st_size > SMALL else path
     if path.suffix == ".parquet":
-        frame = read_file(path, most_rows=MOST_ROWS + 1)
+        frame = read_parquet(path, most_rows=MOST_ROWS + 1)
         _check_growth(frame, path.stat().st_size)
         return keep(source_of("", frame), path)
     return keep(source_of("", body_rows(path.read_bytes(), path.name, lines=path.suffix == ".ndjson")), path)
