@@ -79,9 +79,11 @@ def test_missing_and_old_packages_come_with_the_way_to_get_them(tmp_path: Path):
 def test_where_kernels_cannot_be_kept_they_are_compiled_each_time():
     """A place that only notebooks have stands for a machine on which no directory can be written to."""
     env = {**os.environ, "NUMBA_CACHE_LOCATOR_CLASSES": "_IPythonCacheLocator"}
+    # One kernel is enough, and that of a cascade is soon compiled.
+    cascade = "diffusion.simulate_cascades(tu.Graph.from_edges([1], [2]), [1.0], [1], runs=1, rng=0)"
     lines = (
         ["-m", "tensorucb", "doctor", "--json"],
-        ["-c", "import tensorucb as tu; print(len(tu.select_seeds(tu.Graph.from_edges([1], [2]), [1.0], k=1).seeds))"],
+        ["-c", f"import tensorucb as tu; from tensorucb import diffusion; print({cascade}.size)"],
     )
     looked, used = (
         subprocess.run([sys.executable, *line], env=env, capture_output=True, text=True, check=False) for line in lines
