@@ -488,6 +488,16 @@ def test_what_cannot_be_meant_is_refused_with_a_clear_word(product, terms, error
     assert campaign.rounds() == ()
 
 
+def test_where_no_strategy_can_be_chosen_one_is_named_with_the_product():
+    campaign = campaign_with()
+    bought = [{"user": "person-001", "time": 1.0, "product": "tea"}]
+    for call in (lambda: campaign.probabilities("tea"), lambda: campaign.import_history(bought)):
+        with pytest.raises(ShapeError, match=r"Name it with the product, as in \('PRODUCT', 'email'\)"):
+            call()
+    assert campaign.probabilities(("tea", "email")).shape == (campaign.graph.n_edges,)
+    assert campaign.import_history([{"user": "person-001", "time": 1.0}], ("tea", "email")).rounds == 1
+
+
 def test_a_catalogue_is_refused_where_it_cannot_be_used():
     campaign = small_campaign()
     with pytest.raises(InputError, match="the campaign has none"):

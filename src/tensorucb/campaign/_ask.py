@@ -103,7 +103,7 @@ def prepare(view: View, arguments: Mapping[str, Any], now: float) -> Draft | Rou
     if question.request_id is not None and (earlier := view.ledger.opened_by(question.request_id)) is not None:
         check_same(earlier, question)
         return earlier
-    check_sizes(view.ledger, view.catalogues(), question.sizes)
+    check_sizes(view.ledger, view.catalogues(), question.sizes, chooses=True)
     rules = constrain(view.network, barred_now(view, question, now), question, now)
     handle.follow(view)
     worth = worth_of(view, question.product.product)
@@ -150,7 +150,7 @@ def _proposal_id(proposal: Proposal) -> str:
 
 def _append(view: View, proposal: Proposal) -> Round:
     """Write a proposed round, and log it."""
-    check_sizes(view.ledger, view.catalogues(), proposal.question.sizes)
+    check_sizes(view.ledger, view.catalogues(), proposal.question.sizes, chooses=True)
     proposed = proposal.round
     counts = {"id": proposed.id, "contacted": proposed.contacted.size}
     seq = view.append("asked", proposed.number, counts, proposed.opened)

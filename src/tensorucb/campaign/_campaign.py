@@ -497,9 +497,9 @@ class Campaign:
         ``product`` is as :meth:`ask` takes it, so that ``("lamp", "email")`` gives the belief for a strategy.
         """
         with self._handle.learned() as view:
-            vectors = read_context(product, *view.catalogues()).vectors
-            check_sizes(view.ledger, view.catalogues(), [vector.size for vector in vectors])
-            return self._handle.model.policy.prediction(contexts(vectors, None)[0]).expected()
+            context = read_context(product, *view.catalogues())
+            check_sizes(view.ledger, view.catalogues(), context.sizes(None))
+            return self._handle.model.policy.prediction(contexts(context.vectors, None)[0]).expected()
 
     def add_products(self, ids: ArrayLike, features: Any, values: ArrayLike | None = None) -> None:
         """Add products to the catalogue.

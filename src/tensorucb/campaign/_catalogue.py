@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
-from tensorucb.errors import InputError, ShapeError, UnknownIdError, argument, call
+from tensorucb.errors import InputError, Mention, ShapeError, UnknownIdError, argument, call
 from tensorucb.graph._ids import id_array
 from tensorucb.policies import Product
 from tensorucb.policies._base import as_modes
@@ -318,15 +318,20 @@ def check_fits(ledger: Ledger, kind: str, size: int) -> None:
         )
 
 
-def check_sizes(ledger: Ledger, catalogues: tuple[Catalogue, Catalogue], sizes: Sequence[int]) -> None:
-    """Refuse a context of other sizes than those before: no policy could learn from both."""
+def check_sizes(
+    ledger: Ledger, catalogues: tuple[Catalogue, Catalogue], sizes: Sequence[int], *, chooses: bool = False
+) -> None:
+    """Refuse a context of other sizes than those before: no policy could learn from both.
+
+    Only an ask ``chooses`` a strategy; elsewhere it is named.
+    """
     wanted_sizes, where = ledger.sizes(), "the rounds of this campaign"
     held = [catalogue.features.shape[1] if catalogue.ids else None for catalogue in catalogues]
     if held[1] is not None and len(sizes) < 2 and (wanted_sizes is None or len(wanted_sizes) > 1):
-        raise ShapeError(
-            "this campaign has strategies, so a round needs one.",
-            advice=("Give ", argument("strategies", "all"), ", or some of their ids."),
-        )
+        advice: tuple[str | Mention, ...] = "Give ", argument("strategies", "all"), ", or some of their ids."
+        if not chooses:
+            advice = (f"Name it with the product, as in ('PRODUCT', {shown(catalogues[1].ids[0])}).",)
+        raise ShapeError("this campaign has strategies, so a round needs one.", advice=advice)
     if wanted_sizes is None:
         where = "the catalogue"
         known = dict(enumerate(held))

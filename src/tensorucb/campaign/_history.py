@@ -147,7 +147,7 @@ def _from_edges(view: View, batch: Batch, resolved: Resolved, product: Any) -> l
         context = read_context(named if product is None else product, *catalogues)
         if strategy is not None:
             context = with_strategy(context, strategy, catalogues[1])
-        check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
+        check_sizes(view.ledger, catalogues, context.sizes(None))
         past.append(_Past.of(context, label, _distinct(resolved.take(np.array(members)))))
     return past
 
@@ -209,7 +209,7 @@ def _from_log(
     past = []
     for place in np.unique(items).tolist():
         context = read_context(products[place], *catalogues)
-        check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
+        check_sizes(view.ledger, catalogues, context.sizes(None))
         start, stop = np.searchsorted(trials.items, (place, place + 1), sorter=order).tolist()
         edges = trials.edges[order[start:stop]]
         if not edges.size:
