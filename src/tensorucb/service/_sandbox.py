@@ -88,18 +88,18 @@ class Truth:
 
 
 class Player:
-    """Plays the campaign ``sandbox`` in a thread: opens a round every 6 seconds, tells responses, closes it."""
+    """Plays the campaign ``sandbox`` in a thread: opens a round every ``pace`` seconds, tells responses, closes it."""
 
-    def __init__(self, storage: str, seed: int) -> None:
+    def __init__(self, storage: str, *, name: str = NAME, seed: int = 0, pace: float = PACE) -> None:
         sandbox = make_sandbox(_USERS, _EDGES, _PRODUCTS, n_topics=8, n_strategies=len(_STRATEGIES), rng=seed)
         self._rng = np.random.default_rng([seed, 1])
         self._truth = Truth(sandbox, self._rng)
-        self._names = sandbox.names
+        self._names, self._pace = sandbox.names, pace
         self._now: float | None = time.time() - (_PAST + 1) * _DAY  # None: the clock's
         self._regret: list[RoundRegret] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._play, name="sandbox", daemon=True)
-        self.campaign = _created(storage, sandbox, seed, self._clock)
+        self.campaign = _created(storage, name, sandbox, seed, self._clock)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -123,7 +123,7 @@ class Player:
             self._now = self._clock() + _DAY
         self._now = None
         while not self._stop.is_set():
-            self._round(pause=PACE / (_PARTS + 1))
+            self._round(pause=self._pace / (_PARTS + 1))
 
     def _round(self, pause: float) -> None:
         """One round. What a visitor did to it (closed, cancelled, deleted) only ends this round."""
@@ -141,10 +141,10 @@ class Player:
                 self.campaign.close(ask.id)
         except TensorUCBError as error:
             _log.warning("the sandbox's round ended early: %s", error)
-            self._stop.wait(PACE)
+            self._stop.wait(self._pace)
 
 
-def _created(storage: str, sandbox: Sandbox, seed: int, clock: Callable[[], float]) -> Campaign:
+def _created(storage: str, name: str, sandbox: Sandbox, seed: int, clock: Callable[[], float]) -> Campaign:
     # As many as products.
     names = [f"{look} {kind.lower()}" for look in _LOOKS for kind in _KINDS]
     data = CampaignData(
@@ -156,7 +156,7 @@ def _created(storage: str, sandbox: Sandbox, seed: int, clock: Callable[[], floa
         names={"products": dict(zip(sandbox.names, names, strict=True)), "strategies": _OFFERS},
         user_columns=_invented(sandbox.graph.n_nodes, seed),
     )
-    return create_campaign(NAME, data=data, window=_WINDOW, ask={"k": _K}, seed=seed, storage=storage, clock=clock)
+    return create_campaign(name, data=data, window=_WINDOW, ask={"k": _K}, seed=seed, storage=storage, clock=clock)
 
 
 def _invented(count: int, seed: int) -> UserColumns | None:
@@ -176,5 +176,5 @@ def serve_sandbox(port: int, seed: int, started: Callable[[str], object]) -> Non
     """
     with tempfile.TemporaryDirectory(prefix="tensorucb-sandbox-", ignore_cleanup_errors=True) as folder:
         storage = f"sqlite:///{folder}/{NAME}.db"
-        with Player(storage, seed):
+        with Player(storage, seed=seed):
             run(ServiceSettings(storage, port=port), started=started)
