@@ -221,7 +221,12 @@ def read(
 
 def first_rows(name: str, source: Any, most: int) -> pl.DataFrame:
     """The first rows of a table, with all its columns, before anything is checked or left out."""
-    return next(source_of(name, source).pieces(None)).head(most).drop(LINE, FAULT, VALUE)
+    rows = pl.DataFrame()
+    for piece in source_of(name, source).pieces(None):
+        rows = pl.concat([rows, piece.head(most - rows.height)]) if rows.width else piece.head(most)
+        if rows.height >= most:
+            break
+    return rows.drop(LINE, FAULT, VALUE)
 
 
 def listed_users(name: str, source: Any, columns: Mapping[str, str] | None = None) -> list[str]:

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from tensorucb.errors import FileFormatError, InputError, TensorUCBError
-from tensorucb.tables import TABLES, as_frame, read
+from tensorucb.tables import TABLES, as_frame, first_rows, read
 
 
 def _file(folder, name, content):
@@ -185,6 +185,13 @@ def test_a_stray_quote_at_the_top_of_a_large_file_tears_no_record(tmp_path):
     kept = read("edges", _file(tmp_path, "a.csv", "\n".join(["source,target", *rows]).encode()), TABLES["edges"])
     assert kept.frame.height == 300_001
     assert [(entry.reason, entry.first_lines) for entry in kept.report.left_out] == [("unbalanced quotes", (600_003,))]
+
+
+def test_the_first_rows_of_a_large_file_are_there_if_a_stray_quote_stands_in_one(tmp_path):
+    """Such a file is read in pieces, and what the quote may begin is left to the next one."""
+    rows = ["ann,tea", 'bob,5" cup', *("cleo,mint",) * 300_000]
+    path = _file(tmp_path, "a.csv", "\n".join(["user,note", *rows]).encode())
+    assert first_rows("users", path, 3)["user"].to_list() == ["ann", "bob", "cleo"]
 
 
 @pytest.mark.parametrize(
