@@ -59,6 +59,13 @@ def test_a_space_may_stand_before_a_quote(tmp_path):
     assert frame.rows() == [(1, "x", "y"), (2, "x,y", 'say "hi"')]
 
 
+def test_a_quoted_cell_does_not_depend_on_the_cells_beside_it(tmp_path):
+    path = _file(tmp_path, "a.csv", b'user,note\n"ann ",x\n"ann ","x,y"\n" ann","say ""hi"""\nann ,x\n" ",x\n')
+    kept = read("users", path, TABLES["users"])
+    assert kept.frame["user"].to_list() == ["ann"] * 4
+    assert [(entry.reason, entry.first_lines) for entry in kept.report.left_out] == [("user is empty", (6,))]
+
+
 def test_damaged_parquet_is_an_error_and_silent(tmp_path, capfd):
     path = tmp_path / "a.parquet"
     pl.DataFrame({"source": list(range(1000)), "target": [str(i) for i in range(1000)]}).write_parquet(path)
