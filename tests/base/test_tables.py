@@ -222,5 +222,15 @@ def test_a_column_whose_name_cannot_be_kept_is_an_error_of_ours(tmp_path, column
     path = _file(tmp_path, "a.ndjson", json.dumps(row).encode())
     frames = [pl.DataFrame(row)] if column == "\0line" else []
     for table in [[row], {"product": [1], column: [2]}, path, *frames]:
-        with pytest.raises(TensorUCBError, match=r"NUL|Unicode"):
+        with pytest.raises(TensorUCBError, match=r"(products|a\.ndjson).*(NUL|Unicode)"):
             read("products", table, TABLES["products"], others=True)
+
+
+def test_a_column_without_a_name_stays_one_whatever_the_others_are_called(tmp_path):
+    row = {"": 1, "column_0": 2, "product": 3}
+    path = _file(tmp_path, "a.ndjson", json.dumps(row).encode())
+    frame = pl.DataFrame(row)
+    frame.write_parquet(tmp_path / "a.parquet")
+    for table in [[row], {name: [cell] for name, cell in row.items()}, pd.DataFrame([row]), frame, path]:
+        assert read("products", table, TABLES["products"], others=True).others.columns == ["", "column_0"]
+    assert as_frame("table", tmp_path / "a.parquet").rows() == [(1, 2, 3)]
