@@ -59,6 +59,26 @@ def test_a_space_may_stand_before_a_quote(tmp_path):
     assert frame.rows() == [(1, "x", "y"), (2, "x,y", 'say "hi"')]
 
 
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        (b'a,"price\nin EUR","of, or\n\nfor",d', ["a", "price\nin EUR", "of, or\n\nfor", "d"]),
+        (b'a,5" cup,c,d', ["a", '5" cup', "c", "d"]),
+        (b'a,"b,c,d', None),
+    ],
+    ids=["lines in quotes", "a stray quote", "a quote that stays open"],
+)
+def test_the_name_of_a_column_may_have_several_lines(tmp_path, header, columns):
+    path = _file(tmp_path, "a.csv", header + b'\n1,2,3,"x\ny"\n4,5,6," z"\n')
+    if columns is None:
+        with pytest.raises(FileFormatError):
+            as_frame("table", path)
+        return
+    frame = as_frame("table", path)
+    assert frame.columns == columns
+    assert frame.rows() == [(1, 2, 3, "x\ny"), (4, 5, 6, "z")]
+
+
 def test_a_quoted_cell_does_not_depend_on_the_cells_beside_it(tmp_path):
     path = _file(tmp_path, "a.csv", b'user,note\n"ann ",x\n"ann ","x,y"\n" ann","say ""hi"""\nann ,x\n" ",x\n')
     kept = read("users", path, TABLES["users"])
