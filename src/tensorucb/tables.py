@@ -221,7 +221,12 @@ def read(
 
 def first_rows(name: str, source: Any, most: int) -> pl.DataFrame:
     """The first rows of a table, with all its columns, before anything is checked or left out."""
-    return next(source_of(name, source).pieces(None)).head(most).drop(LINE, FAULT, VALUE)
+    rows = pl.DataFrame()
+    for piece in source_of(name, source).pieces(None):
+        rows = pl.concat([rows, piece.head(most - rows.height)]) if rows.width else piece.head(most)
+        if rows.height >= most:
+            break
+    return rows.drop(LINE, FAULT, VALUE)
 
 
 def listed_users(name: str, source: Any, columns: Mapping[str, str] | None = None) -> list[str]:
@@ -258,24 +263,26 @@ def source_of(name: str, source: Any, header: Sequence[str] | None = None, separ
             # Of many columns only those that are needed take memory.
             with file_errors(path, PARQUET), panics_kept_quiet():
                 columns = pl.scan_parquet(path, glob=False).collect_schema().names()
-            return Source(path.name, columns, lambda wanted: _numbered(read_parquet(path, wanted)))
+            return Source(path.name, columns, lambda wanted: _numbered(path.name, read_parquet(path, wanted)))
         source = rows_of_file(path)
     frame = as_frame(name, source)
     came = isinstance(source, JsonRows)
+    origin = source.origin if came else name
 
     def pieces(wanted: list[str] | None) -> Iterator[pl.DataFrame]:
-        return _numbered(frame if wanted is None else frame[wanted])
+        return _numbered(origin, frame if wanted is None else frame[wanted])
 
-    return Source(source.origin if came else name, frame.columns, pieces, written=came and source.written)
+    return Source(origin, frame.columns, pieces, written=came and source.written)
 
 
-def _numbered(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _numbered(origin: str, frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     strange = next((column for column in frame.columns if unstorable(column)), None)
     if strange is not None:
-        raise TableError(f"there is a column {shown(strange)}: {unstorable(strange)}. Rename it.")
+        raise TableError(f"{origin or 'the table'} has a column {shown(strange)}: {unstorable(strange)}. Rename it.")
     lines = pl.Series(LINE, np.arange(1, frame.height + 1))
     nothing = [pl.Series(name, [None], dtype=pl.String).new_from_index(0, frame.height) for name in (FAULT, VALUE)]
-    yield pl.DataFrame([*map(within_years, frame.get_columns()), lines, *nothing])
+    # By name: in a list polars gives a column without a name another one, which may be there already.
+    yield pl.DataFrame({column.name: column for column in (*map(within_years, frame.get_columns()), lines, *nothing)})
 
 
 def as_frame(name: str, source: Any) -> pl.DataFrame:
@@ -337,7 +344,7 @@ def _frame_of(name: str, columns: Iterable[tuple[Any, Any]]) -> pl.DataFrame:
         if str(label) in series:
             raise InputError(f"has several columns {shown(str(label))}. Leave one, or rename them.", argument=name)
         series[str(label)] = as_column(str(label), values)
-    return pl.DataFrame([*series.values()])
+    return pl.DataFrame(series)
 
 
 def _is_column(value: Any) -> bool:

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from tensorucb.errors import FileFormatError, InputError, TensorUCBError
-from tensorucb.tables import TABLES, as_frame, read
+from tensorucb.tables import TABLES, as_frame, first_rows, read
 
 
 def _file(folder, name, content):
@@ -57,6 +57,33 @@ def test_a_space_may_stand_before_a_quote(tmp_path):
     frame = as_frame("table", path)
     assert frame.columns == ["a", "b", "c"]
     assert frame.rows() == [(1, "x", "y"), (2, "x,y", 'say "hi"')]
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        (b'a,"price\nin EUR","of, or\n\nfor",d', ["a", "price\nin EUR", "of, or\n\nfor", "d"]),
+        (b'a,5" cup,c,d', ["a", '5" cup', "c", "d"]),
+        (b'a,"b,c,d', None),
+    ],
+    ids=["lines in quotes", "a stray quote", "a quote that stays open"],
+)
+def test_the_name_of_a_column_may_have_several_lines(tmp_path, header, columns):
+    path = _file(tmp_path, "a.csv", header + b'\n1,2,3,"x\ny"\n4,5,6," z"\n')
+    if columns is None:
+        with pytest.raises(FileFormatError):
+            as_frame("table", path)
+        return
+    frame = as_frame("table", path)
+    assert frame.columns == columns
+    assert frame.rows() == [(1, 2, 3, "x\ny"), (4, 5, 6, "z")]
+
+
+def test_a_quoted_cell_does_not_depend_on_the_cells_beside_it(tmp_path):
+    path = _file(tmp_path, "a.csv", b'user,note\n"ann ",x\n"ann ","x,y"\n" ann","say ""hi"""\nann ,x\n" ",x\n')
+    kept = read("users", path, TABLES["users"])
+    assert kept.frame["user"].to_list() == ["ann"] * 4
+    assert [(entry.reason, entry.first_lines) for entry in kept.report.left_out] == [("user is empty", (6,))]
 
 
 def test_damaged_parquet_is_an_error_and_silent(tmp_path, capfd):
@@ -187,6 +214,13 @@ def test_a_stray_quote_at_the_top_of_a_large_file_tears_no_record(tmp_path):
     assert [(entry.reason, entry.first_lines) for entry in kept.report.left_out] == [("unbalanced quotes", (600_003,))]
 
 
+def test_the_first_rows_of_a_large_file_are_there_if_a_stray_quote_stands_in_one(tmp_path):
+    """Such a file is read in pieces, and what the quote may begin is left to the next one."""
+    rows = ["ann,tea", 'bob,5" cup', *("cleo,mint",) * 300_000]
+    path = _file(tmp_path, "a.csv", "\n".join(["user,note", *rows]).encode())
+    assert first_rows("users", path, 3)["user"].to_list() == ["ann", "bob", "cleo"]
+
+
 @pytest.mark.parametrize(
     "table",
     [
@@ -208,5 +242,15 @@ def test_a_column_whose_name_cannot_be_kept_is_an_error_of_ours(tmp_path, column
     path = _file(tmp_path, "a.ndjson", json.dumps(row).encode())
     frames = [pl.DataFrame(row)] if column == "\0line" else []
     for table in [[row], {"product": [1], column: [2]}, path, *frames]:
-        with pytest.raises(TensorUCBError, match=r"NUL|Unicode"):
+        with pytest.raises(TensorUCBError, match=r"(products|a\.ndjson).*(NUL|Unicode)"):
             read("products", table, TABLES["products"], others=True)
+
+
+def test_a_column_without_a_name_stays_one_whatever_the_others_are_called(tmp_path):
+    row = {"": 1, "column_0": 2, "product": 3}
+    path = _file(tmp_path, "a.ndjson", json.dumps(row).encode())
+    frame = pl.DataFrame(row)
+    frame.write_parquet(tmp_path / "a.parquet")
+    for table in [[row], {name: [cell] for name, cell in row.items()}, pd.DataFrame([row]), frame, path]:
+        assert read("products", table, TABLES["products"], others=True).others.columns == ["", "column_0"]
+    assert as_frame("table", tmp_path / "a.parquet").rows() == [(1, 2, 3)]
