@@ -67,6 +67,8 @@ def open_round(handle: Handle, arguments: Mapping[str, Any]) -> tuple[Network, R
                 proposal = propose(draft)
                 _check_accepted(proposal)
                 opened = _append(view, proposal)
+    # Whoever asks why is answered from memory.
+    handle.memory.keep("evidence", (opened.id, proposal.network.revision), proposal.evidence)
     counts = opened.contacted.size, opened.held_out.size
     _log.info("campaign %r: round %d opened, %d contacted, %d held out", handle.record.name, opened.number, *counts)
     return proposal.network, opened
