@@ -7,6 +7,7 @@ from which a user who is forgotten is taken out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -80,11 +81,11 @@ def _segments(values: pl.Series) -> Segments | None:
 
 
 def _in_order(label: str) -> tuple[float, str]:
-    """Numbers by size, before texts by letter."""
-    try:
-        return float(label), ""
-    except ValueError:
-        return np.inf, label
+    """Numbers by size, before texts by letter. A whole number is exact: as a float it may be that of its neighbour."""
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(label), ""
+    return np.inf, label
 
 
 def _ranges(values: pl.Series) -> tuple[tuple[float, ...], tuple[str, ...]]:
