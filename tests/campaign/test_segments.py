@@ -125,6 +125,32 @@ def test_a_column_in_which_nearly_all_have_the_least_number_is_split_in_two():
         assert [(entry.id, entry.users) for entry in found] == [(labels[0], 5), (labels[1], 5)]
 
 
+@pytest.mark.parametrize("start", [2021.0, 1.7e9, 1.705e9])
+def test_large_fractions_that_differ_little_are_split_all_the_same(start):
+    """Years with gaps, moments: three digits would round all of them to one number."""
+    graph = small_graph(60)
+    edges = pl.DataFrame({"source": graph.ids[graph.sources], "target": graph.ids[graph.targets]})
+    users = pl.DataFrame(
+        {"user": graph.ids, "since": [start + (1e3 if start > 1e6 else 1.0) * (i % 9) for i in range(60)]}
+    )
+    data = read_campaign_data({"edges": edges, "users": users, "products": pl.DataFrame({"product": ["p1"], "x": [1]})})
+    campaign = create_campaign("spring", data=data, storage="memory://", policy=HighDegree(), clock=Clock())
+    campaign.close(campaign.ask("p1", users=graph.ids[:45].tolist()))
+    assert sorted(entry.users for entry in campaign.progress(segment="since").segments) == [10, 10, 10, 15]
+
+
+def test_whole_numbers_that_no_float_tells_apart_are_two_labels():
+    graph = small_graph(60)
+    edges = pl.DataFrame({"source": graph.ids[graph.sources], "target": graph.ids[graph.targets]})
+    shops = [2**60, 2**60 + 1]
+    users = pl.DataFrame({"user": graph.ids, "shop": shops * 30})
+    data = read_campaign_data({"edges": edges, "users": users, "products": pl.DataFrame({"product": ["p1"], "x": [1]})})
+    campaign = create_campaign("spring", data=data, storage="memory://", policy=HighDegree(), clock=Clock())
+    campaign.close(campaign.ask("p1", users=graph.ids[:10].tolist()))
+    found = campaign.progress(segment="shop").segments
+    assert [(entry.id, entry.users) for entry in found] == [(str(shop), 5) for shop in shops]
+
+
 def test_few_responders_are_too_few_to_tell():
     campaign = made()
     play(campaign)

@@ -22,11 +22,11 @@ SECRET = "whsec_" + base64.b64encode(bytes(range(24))).decode()
 
 
 class Receiver:
-    """Takes requests on loopback; ``answers`` are the statuses of the next ones, 0 for nonsense, then 204."""
+    """Takes requests on loopback; ``answers`` are statuses, 0 for nonsense, None for no answer; after these, 204."""
 
     def __init__(self) -> None:
         self.came: list[tuple[dict[str, str], bytes]] = []
-        self.answers: list[int] = []
+        self.answers: list[int | None] = []
         self.meanwhile = lambda: None  # runs before a request is answered
         receiver = self
 
@@ -36,6 +36,8 @@ class Receiver:
                 receiver.came.append(({key.lower(): value for key, value in self.headers.items()}, body))
                 receiver.meanwhile()
                 status = receiver.answers.pop(0) if receiver.answers else 204
+                if status is None:
+                    return
                 if status == 0:
                     self.wfile.write(b"what is no HTTP\r\n")
                     return
@@ -122,6 +124,11 @@ def test_what_cannot_be_understood_is_a_failed_attempt(receiver):
     receiver.answers = [0]
     assert campaign.deliver() == 0
     assert campaign.status().webhook.error == "the receiver's answer is no HTTP"
+    campaign.set_webhook(receiver.url, SECRET)
+    campaign.close(campaign.ask("tea", 1).id)
+    receiver.answers = [None]
+    assert campaign.deliver() == 0
+    assert "without response" in campaign.status().webhook.error
     campaign.set_webhook("http://127.0.0.1:99999/", SECRET)
     campaign.close(campaign.ask("tea", 1).id)
     assert campaign.deliver() == 0
@@ -253,6 +260,8 @@ def test_a_copy_tells_nobody_and_history_is_no_round_that_closes(receiver, tmp_p
         ("shop", None),
         ("http://a b/", None),
         ("http://shop.example:port/", None),
+        ("http://shop.example\x01/", None),
+        ("http://shop.example/a\x7fb", None),
         ("https://shop.example", ""),
         ("https://shop.example", "whsec_abc"),
         ("https://shop.example", f"whsec_{'!' * 30}"),

@@ -7,6 +7,7 @@ from which a user who is forgotten is taken out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _MOST_LABELS = 20  # of a column; the rarest values share one
 _MOST_NUMBERS = 8  # different numbers that are told apart; more of them are put into ranges
 _QUANTILES = (0.25, 0.5, 0.75)
+_DIGITS = (3, 6, 10)  # to which the ends of ranges are rounded: the first that leaves more than one range
 _OTHERS = "others"
 UNKNOWN = "not known"
 
@@ -80,11 +82,11 @@ def _segments(values: pl.Series) -> Segments | None:
 
 
 def _in_order(label: str) -> tuple[float, str]:
-    """Numbers by size, before texts by letter."""
-    try:
-        return float(label), ""
-    except ValueError:
-        return np.inf, label
+    """Numbers by size, before texts by letter. A whole number is exact: as a float it may be that of its neighbour."""
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(label), ""
+    return np.inf, label
 
 
 def _ranges(values: pl.Series) -> tuple[tuple[float, ...], tuple[str, ...]]:
@@ -92,11 +94,14 @@ def _ranges(values: pl.Series) -> tuple[tuple[float, ...], tuple[str, ...]]:
     numbers = values.drop_nulls().to_numpy().astype(np.float64)
     numbers = numbers[np.isfinite(numbers)]
     whole = values.dtype.is_integer()
-    cuts = np.quantile(numbers, _QUANTILES)
-    rounded = np.ceil(cuts) if whole else np.array([float(f"{cut:.3g}") for cut in cuts])
-    above_least = numbers[numbers > numbers.min()]
-    # Where nearly all have the least number, they are one range, and all others the second one.
-    ends = tuple(float(end) for end in np.unique(rounded) if end > numbers.min()) or (float(above_least.min()),)
+    cuts, least, most = np.quantile(numbers, _QUANTILES), numbers.min(), numbers.max()
+    for digits in _DIGITS:
+        rounded = np.ceil(cuts) if whole else np.array([float(f"{cut:.{digits}g}") for cut in cuts])
+        ends = tuple(float(end) for end in np.unique(rounded) if least < end <= most)
+        if ends:
+            break
+    else:  # nearly all have the least number: they are one range, and all others the second one
+        ends = (float(numbers[numbers > least].min()),)
     last = [end - 1.0 if whole else end for end in ends]
     to = "to" if whole else "to under"
     between = [f"{begin:,.10g} {to} {end:,.10g}" for begin, end in zip(ends, last[1:], strict=False)]

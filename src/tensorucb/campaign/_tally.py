@@ -330,8 +330,9 @@ def keep_tally(handle: Handle) -> None:
     with handle.read() as view:
         revision = view.ledger.revision
         ended = [record for record in view.rounds() if record.status != "open"]
-        if len(ended) < len(_stored(view)) + _TALLY_EVERY:
-            return
+        for again in (False, True):  # another process may have stored them since this one looked
+            if len(ended) < len(_stored(view, again)) + _TALLY_EVERY:
+                return
         counted = count_rounds(view)
     kept = {record.pair: counted[record] for record in ended}
     settings = {"revision": revision, "pairs": list(kept), "counts": to_json(list(kept.values()))}
@@ -342,8 +343,11 @@ def keep_tally(handle: Handle) -> None:
     handle.memory.keep("stored counts", revision, kept)
 
 
-def _stored(view: View) -> dict[Pair, Counts]:
-    """The counts that `keep_tally` has stored; nothing if there are none of this network, or they are damaged."""
+def _stored(view: View, again: bool = False) -> dict[Pair, Counts]:
+    """The counts that `keep_tally` has stored; nothing if there are none of this network, or they are damaged.
+
+    They are remembered as this process has read or stored them last, unless they are to be read ``again``.
+    """
 
     def read() -> dict[Pair, Counts]:
         with suppress(FileFormatError):
@@ -354,4 +358,6 @@ def _stored(view: View) -> dict[Pair, Counts]:
                 return {pair: from_json(Counts, each) for pair, each in zip(pairs, settings["counts"], strict=True)}
         return {}
 
+    if again:
+        view.memory.keep("stored counts", view.ledger.revision, read())
     return view.memory.cached("stored counts", view.ledger.revision, read)

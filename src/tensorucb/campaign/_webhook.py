@@ -30,7 +30,7 @@ _FIRST_WAIT = 5.0  # seconds to the second attempt; it doubles with each one, so
 _PATIENCE = 10.0  # seconds that the receiver may take
 _LEASE = _PATIENCE + 5.0  # seconds for which a process that sends keeps the others from it, at least
 _REASON = 200  # characters of an error that are kept
-_URL = re.compile(r"https?://([^\s/@?#:\[\]]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/\S*)?")
+_URL = re.compile(r"https?://([^\s\0-\x1f\x7f/@?#:\[\]]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^\s\0-\x1f\x7f]*)?")
 _SECRET = re.compile("whsec_([A-Za-z0-9+/]{4}){5,}[A-Za-z0-9+/]{2,4}={0,2}")
 
 
@@ -209,11 +209,11 @@ def _send(url: str, secret: str, delivery: str, body: bytes, now: float) -> str 
     except urllib.error.HTTPError as error:
         with error:
             return f"the receiver answered {error.code}"
-    except http.client.HTTPException:
-        return "the receiver's answer is no HTTP"
     except (OSError, ValueError, OverflowError) as error:
         reason = getattr(error, "reason", error)
         return f"the receiver cannot be reached: {reason}"[:_REASON]
+    except http.client.HTTPException:
+        return "the receiver's answer is no HTTP"
 
 
 def signature(secret: str, delivery: str, moment: str, body: bytes) -> str:
