@@ -47,7 +47,9 @@ class Segments:
 
     def grown(self, values: pl.Series | None, count: int) -> Segments:
         """The column with so many new users; None if nothing is known of them."""
-        fresh = np.full(count, -1, dtype=np.int16) if values is None else _codes(values, self.labels, self.ends)
+        fresh = np.full(count, -1, dtype=np.int16)
+        if values is not None:
+            fresh = _codes(_without_nan(values), self.labels, self.ends)
         return replace(self, codes=np.concatenate([self.codes, fresh]))
 
     def without(self, row: int) -> Segments:
@@ -63,7 +65,7 @@ class Segments:
 def _segments(values: pl.Series) -> Segments | None:
     """A column as a split; None if it is none: as good as everybody has a value of their own, or all have the same."""
     dtype, column = values.dtype, values.name
-    values = values.fill_nan(None) if dtype.is_float() else values
+    values = _without_nan(values)
     ends: tuple[float, ...] | None = None
     if dtype.is_numeric() and values.drop_nulls().n_unique() > _MOST_NUMBERS:
         ends, labels = _ranges(values)
@@ -79,6 +81,11 @@ def _segments(values: pl.Series) -> Segments | None:
         if len(counts) > len(common):
             labels = (*(label for label in labels if label != _OTHERS), _OTHERS)
     return Segments(column, labels, _codes(values, labels, ends), ends) if len(labels) > 1 else None
+
+
+def _without_nan(values: pl.Series) -> pl.Series:
+    """A column in which nothing is known where it has NaN."""
+    return values.fill_nan(None) if values.dtype.is_float() else values
 
 
 def _in_order(label: str) -> tuple[float, str]:
