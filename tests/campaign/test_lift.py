@@ -11,7 +11,7 @@ import pytest
 
 from campaign.worlds import Clock, small_campaign
 from studies.lift import promised, study
-from tensorucb.campaign import plan_lift
+from tensorucb.campaign import Lift, plan_lift
 
 # private: the interval against all draws written out, with the same random numbers
 from tensorucb.campaign._lift import Draw, compare_arms, draw_of
@@ -41,6 +41,12 @@ def tell_users(campaign, ask, users):
 
 
 # -- who counts --
+
+
+def test_a_difference_of_almost_nothing_has_no_minus():
+    lift = Lift(0.1, 0.1, 90, 60, 15, difference=-1e-6, low=-0.02, high=-0.0, rounds=3)
+    assert "by +0.00 percentage points (90 % interval -2.00 to +0.00)" in lift.text
+    assert repr(lift).startswith("Lift(+0.00 points, 90% between -2.00 and +0.00")
 
 
 def test_followers_of_several_chosen_users_count_in_no_arm():

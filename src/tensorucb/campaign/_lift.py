@@ -65,8 +65,8 @@ class RevenueLift:
     def text(self) -> str:
         """What contact changes, in words."""
         return (
-            f"contact changes the revenue per follower by {self.difference:+,.2f} ({100 * self.level:.0f} % interval "
-            f"{self.low:+,.2f} to {self.high:+,.2f})."
+            f"contact changes the revenue per follower by {self.difference:+z,.2f} ({100 * self.level:.0f} % interval "
+            f"{self.low:+z,.2f} to {self.high:+z,.2f})."
         )
 
 
@@ -129,7 +129,7 @@ class Lift:
     def text(self) -> str:
         """What contact changes, in words."""
         measured = f"in {self.rounds:,} round{'' if self.rounds == 1 else 's'} with a hold-out"
-        interval = f"{100 * self.level:.0f} % interval {100 * self.low:+.2f} to {100 * self.high:+.2f}"
+        interval = f"{100 * self.level:.0f} % interval {100 * self.low:+z.2f} to {100 * self.high:+z.2f}"
         if self.responders == 0:
             followers = self.contacted_followers + self.held_out_followers
             said = (
@@ -138,7 +138,7 @@ class Lift:
             )
         else:
             said = (
-                f"contact changes the share of followers who respond by {100 * self.difference:+.2f} percentage points "
+                f"contact changes the share of followers who respond by {100 * self.difference:+z.2f} percentage points "
                 f"({interval}), measured {measured}."
             )
         if not self.low <= 0.0 <= self.high:
@@ -151,8 +151,8 @@ class Lift:
 
     def __repr__(self) -> str:
         return (
-            f"Lift({100 * self.difference:+.2f} points, {self.level:.0%} between {100 * self.low:+.2f} and "
-            f"{100 * self.high:+.2f}: {self.contacted_rate:.2%} of {self.contacted_followers:,} followers of contacted "
+            f"Lift({100 * self.difference:+z.2f} points, {self.level:.0%} between {100 * self.low:+z.2f} and "
+            f"{100 * self.high:+z.2f}: {self.contacted_rate:.2%} of {self.contacted_followers:,} followers of contacted "
             f"users, {self.held_out_rate:.2%} of {self.held_out_followers:,} of held-out users, {self.rounds} rounds)"
         )
 

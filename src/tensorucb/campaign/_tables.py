@@ -147,7 +147,8 @@ def check_tables(name: str, value: Any, wanted: str, known: Sequence[str] = NAME
     by_table = {} if value is None else check_mapping(name, value, wanted)
     strange = [table for table in by_table if table not in known]
     if strange:
-        raise InputError(f"names the table {shown(strange[0])}; it may name {', '.join(known)}.", argument=name)
+        may = f"it may name {', '.join(known)}" if known else "no table is left to name"
+        raise InputError(f"names the table {shown(strange[0])}; {may}.", argument=name)
     return by_table
 
 

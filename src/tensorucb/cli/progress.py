@@ -184,7 +184,7 @@ def _segments(progress: CampaignProgress) -> Iterator[Block]:
 
 
 def _lift_text(lift: Lift) -> str:
-    return f"{100 * lift.difference:+.2f} ({100 * lift.low:+.2f} to {100 * lift.high:+.2f})"
+    return f"{100 * lift.difference:+z.2f} ({100 * lift.low:+z.2f} to {100 * lift.high:+z.2f})"
 
 
 def _rounds(progress: CampaignProgress, names: Mapping[int | str, str]) -> Iterator[Block]:

@@ -81,7 +81,7 @@ def preview(campaign: Campaign, **options: Any) -> Answer:
     result = campaign.preview(**_arguments(campaign, **options))
     beside = []
     if options["users"]:
-        beside = [f"That is {result.difference:+.1f} responders beside the campaign's own choice."]
+        beside = [f"That is {result.difference:+z.1f} responders beside the campaign's own choice."]
     return Answer(
         result,
         _chosen(result, result.explanation, "Preview: nothing is opened"),

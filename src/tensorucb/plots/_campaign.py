@@ -42,15 +42,15 @@ def _interval_layers(base: Any, value: str, *, no_effect: bool, **x: Any) -> lis
 def lift_interval(lift: Lift) -> Any:
     """What contact adds to the response rate of followers, with its interval, beside nothing."""
     row: dict[str, Any] = {name: 100 * getattr(lift, name) for name in ("difference", "low", "high")}
-    row["text"] = f"{row['difference']:+.2f}"
+    row["text"] = f"{row['difference']:+z.2f}"
     base = chart_of([row]).encode(tooltip=formatted("+.2f", "difference", "low", "high"))
     title = "Percentage points of followers who respond"
     x: Any = {"title": title, "scale": alt.Scale(zero=True, padding=14), "axis": alt.Axis(tickCount=6)}
     label = chart_of([row]).mark_text(dy=-16, fontWeight=600)
     number = label.encode(x=alt.X("difference:Q", title=title), text="text:N")
     said = (
-        f"Contact adds {row['text']} percentage points, with a 90 % interval from {row['low']:+.2f} to "
-        f"{row['high']:+.2f}. The dashed line is no effect."
+        f"Contact adds {row['text']} percentage points, with a 90 % interval from {row['low']:+z.2f} to "
+        f"{row['high']:+z.2f}. The dashed line is no effect."
     )
     layers = [*_interval_layers(base, "difference", no_effect=True, **x), number]
     subtitle = "Point: the estimate; bar: 90 % interval; dashed: no effect"

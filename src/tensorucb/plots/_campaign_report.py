@@ -138,7 +138,7 @@ def _sentence(text: str) -> str:
 
 
 def _points(share: float) -> str:
-    return f"{100 * share:+.2f}".replace("-", "−")
+    return f"{100 * share:+z.2f}".replace("-", "−")
 
 
 def _percent(share: float) -> str:
