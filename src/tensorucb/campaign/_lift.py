@@ -138,8 +138,8 @@ class Lift:
             )
         else:
             said = (
-                f"contact changes the share of followers who respond by {100 * self.difference:+z.2f} percentage points "
-                f"({interval}), measured {measured}."
+                "contact changes the share of followers who respond by "
+                f"{100 * self.difference:+z.2f} percentage points ({interval}), measured {measured}."
             )
         if not self.low <= 0.0 <= self.high:
             return f"{said} The interval does not hold 0: contact changes something."
@@ -152,8 +152,9 @@ class Lift:
     def __repr__(self) -> str:
         return (
             f"Lift({100 * self.difference:+z.2f} points, {self.level:.0%} between {100 * self.low:+z.2f} and "
-            f"{100 * self.high:+z.2f}: {self.contacted_rate:.2%} of {self.contacted_followers:,} followers of contacted "
-            f"users, {self.held_out_rate:.2%} of {self.held_out_followers:,} of held-out users, {self.rounds} rounds)"
+            f"{100 * self.high:+z.2f}: {self.contacted_rate:.2%} of {self.contacted_followers:,} followers of "
+            f"contacted users, {self.held_out_rate:.2%} of {self.held_out_followers:,} of held-out users, "
+            f"{self.rounds} rounds)"
         )
 
 
