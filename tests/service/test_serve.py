@@ -1,5 +1,6 @@
 """The commands: serve in a terminal and as a process that is told to stop, and tokens; logs and metrics."""
 
+import asyncio
 import json
 import logging
 import re
@@ -17,6 +18,7 @@ from campaign.worlds import answers, small_campaign
 from cli.commands import run, run_json
 from cli.terminal import COMMAND, in_terminal
 from service.serving import add_token, bearer, serving
+from tensorucb.service import ServiceSettings, create_app
 from tensorucb.service._operation import JsonLines  # private: only a process of `serve` sets up logging
 
 API = "/api/v1"
@@ -272,3 +274,16 @@ def test_answers_on_a_kept_connection_do_not_wait_for_acknowledgements(storage):
         for _ in range(20):
             assert client.get("/healthz").status_code == 200
         assert time.perf_counter() - began < 20 * 0.02
+
+
+def test_below_another_app_which_says_nothing_of_start_and_end_errors_are_the_same(storage):
+    app = create_app(ServiceSettings(storage))
+
+    async def ask_too_much():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            return await client.post(f"{API}/campaigns/spring/rounds", json={"product": "tea", "k": 10**6})
+
+    refused = asyncio.run(ask_too_much())
+    app.state.campaigns.store.close()
+    assert refused.status_code == 422
+    assert "users are wanted" in refused.json()["detail"]

@@ -155,7 +155,9 @@ def missing(*detail: str | Mention) -> Refusal:
 def parts_of(request: Request, error: TensorUCBError) -> list[str | Mention]:
     """A message without what is nobody's business: where the store and received files lie, what its driver said."""
     state = request.app.state
-    store, received = state.campaigns.store.masked_url, f"{re.escape(str(state.uploads.folder))}/[^/]+/"
+    store, uploads = state.campaigns.store.masked_url, getattr(state, "uploads", None)
+    # A server that does not tell an app when it starts has no place for files, and none comes.
+    received = "(?!)" if uploads is None else f"{re.escape(str(uploads.folder))}/[^/]+/"
     return [
         re.sub(received, "", part.replace(store, "the store")) if isinstance(part, str) else part
         for part in error.parts()
