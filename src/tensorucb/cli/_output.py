@@ -100,7 +100,7 @@ def ask(question: str) -> str:
     if sys.stdin is None:
         return ""
     # Python notices a Ctrl-C between two steps, and reading a line is one step: so it waits in short ones.
-    while sys.stdin.isatty() and not select.select([sys.stdin], [], [], 0.1)[0]:
+    while sys.platform != "win32" and sys.stdin.isatty() and not select.select([sys.stdin], [], [], 0.1)[0]:
         pass
     return sys.stdin.readline().strip()
 
