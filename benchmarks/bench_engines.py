@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.hot_paths import power_law
-from tensorucb import select_seeds
+from tensorucb import Sampling, select_seeds
 from tensorucb.engines import RayEngine
 
 _ADDRESS = "127.0.0.2"
@@ -78,8 +78,8 @@ def run(quick: bool = False) -> list[dict[str, object]]:
                 graph = power_law(n, m, 0)
                 p = 1.0 / graph.in_degree[graph.targets]
             for epsilon in (0.1,) if quick else (0.1, 0.02):
-                options: Any = {"rng": 0, "epsilon": epsilon, "quality": 1.4 / epsilon}
-                select = partial(select_seeds, graph, p, k, **options)
+                sampling = Sampling(epsilon=epsilon, quality=1.4 / epsilon)
+                select = partial(select_seeds, graph, p, k, sampling=sampling, rng=0)
                 select(engine=engine)
                 moved.clear()
                 there, pick = wall_ms(partial(select, engine=engine), repeat)

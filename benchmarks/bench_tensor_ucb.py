@@ -45,7 +45,7 @@ def _sums(data, point, redundancy):
     pulls = data.pulls.X @ point.weights + np.einsum("qk,qk->q", point.effects[data.pulls.place], data.pulls.Z)
     pulls += point.rounds[data.pulls.round]
     features, more = data.T.shape[1], redundancy * (data.dose - 1.0)
-    cells = (data.T @ point.target_weights[:features] + point.offsets)[data.cell_place]
+    cells = (data.T @ point.target_weights[:features] + point.offsets + data.readiness)[data.cell_place]
     cells += point.target_weights[features:] @ np.atleast_2d(data.taste) + np.log1p((1.0 - point.saturation) * more)
     u, weight = pulls[q] + cells[c], data.weight / (1.0 + more)[c]
     outcome = np.zeros(u.size)
@@ -170,6 +170,7 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         dose = dose_of(data, redundancy)  # of all passes with the same redundancy
         ours = _median(lambda x=(data, point, dose): rows_at(*x), 5)
         gap = float(abs(rows_at(data, point, dose).slope - _sums(*last)[2]).max())
+        assert gap < 1e-6, gap
         what = f"pass over {last[0].cell.size:,} rows, {size}; gap {gap:.0e}"
         rows.append(measurement("tensor_ucb", what, ours, reference, "ms CPU"))
         what = f"score + learn against the logistic tensor, mean of {rounds} rounds of {observed:,.0f} edges, {size}"
