@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import statistics
+import sys
 import time
 import warnings
 from functools import partial
@@ -94,5 +95,5 @@ def run(quick: bool = False) -> list[dict[str, object]]:
                 what += f"{total / 1e6:.2f} MB in {calls} calls"
                 row = {"room": "engines", "what": what, "ours": there, "reference": here, "unit": "ms"}
                 rows.append({**row, "ratio": here / there})
-                print(row, flush=True)
+                print(row, file=sys.stderr, flush=True)
     return rows
