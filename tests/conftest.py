@@ -1,4 +1,4 @@
-"""Fixtures that several rooms share: a real PostgreSQL on loopback, of its own user, stopped at the end."""
+"""Fixtures that several rooms share: a real PostgreSQL on loopback, of its own user, stopped at the end; a browser."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from service.browser import chromium
 
 pytest.register_assert_rewrite("store.contract")
 
@@ -158,3 +160,10 @@ def class_postgres_url(postgres_url: str) -> Iterator[str]:
     """The same, shared by the tests of a class."""
     with _schema(postgres_url) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium: a process has one at a time. Each test has windows of its own."""
+    with chromium() as found:
+        yield found

@@ -1,23 +1,20 @@
-"""A browser for the tests of pages."""
+"""Pages in a browser, for the tests of reports."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
 
 
-@pytest.fixture(scope="module")
-def opened():
+@pytest.fixture
+def opened(browser):
     """A function that opens a page; it gives the page, drawn, and what it complained about or asked for."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    if not Path("/usr/bin/chromium").exists():
-        pytest.skip("Chromium is not installed (Debian: chromium)")
-    options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    options += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--disable-quic"]
+    pages = ExitStack()
 
     def open_page(path, **options):
         page = browser.new_page(**options)
+        pages.callback(page.close)
         complaints = []
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
@@ -28,7 +25,5 @@ def opened():
         page.wait_for_function(f"document.querySelectorAll('svg.marks[role=img]').length === {count}", timeout=30_000)
         return page, complaints
 
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
+    with pages:
         yield open_page
-        browser.close()

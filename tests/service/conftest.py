@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from campaign.worlds import small_campaign
-from service.browser import chromium
 from service.serving import WEB, serving
 from service.shops import shop
 
@@ -80,13 +79,6 @@ class Pages(NamedTuple):
 
     storage: str
     url: str
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """One Chromium; each test has windows of its own."""
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="session")
